@@ -1,0 +1,123 @@
+"""perdure: the resilience layer for Python code that calls things which fail.
+
+``@perdure.retry`` repeats only what is transient and safe, with jitter, server hints and a deadline. Names are
+loaded when first used, so that importing perdure costs little and drags nothing in.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from perdure.core.backoff import Backoff, Exponential
+    from perdure.core.explain import Explanation
+    from perdure.core.shapes import Constant, Decorrelated, Fibonacci, Incremental, Linear, Schedule
+    from perdure.engine.ambient import deadline, no_deadline, time_left
+    from perdure.engine.blocks import Attempt
+    from perdure.engine.current import Current, current
+    from perdure.engine.shutdown import aclose, close, close_on_signals
+    from perdure.engine.trail import attempts_of
+    from perdure.errors import (
+        AttemptTimeout,
+        BreakerOpen,
+        BulkheadFull,
+        ConfigError,
+        DeadlineExceeded,
+        Isolated,
+        Overloaded,
+        PerdureError,
+        RateLimited,
+        Refused,
+        ResultRejected,
+        ShuttingDown,
+    )
+    from perdure.events import Event, listen
+    from perdure.faults import Fault, FaultKind, Safety, classify, permanent, transient
+    from perdure.outcome import AttemptRecord, Outcome, StopReason
+    from perdure.policies import FOREVER, Retry, retry
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "perdure.core.backoff": "Backoff Exponential",
+    "perdure.core.explain": "Explanation",
+    "perdure.core.shapes": "Constant Decorrelated Fibonacci Incremental Linear Schedule",
+    "perdure.engine.ambient": "deadline no_deadline time_left",
+    "perdure.engine.blocks": "Attempt",
+    "perdure.engine.current": "Current current",
+    "perdure.engine.shutdown": "aclose close close_on_signals",
+    "perdure.engine.trail": "attempts_of",
+    "perdure.errors": "AttemptTimeout BreakerOpen BulkheadFull ConfigError DeadlineExceeded Isolated Overloaded "
+    "PerdureError RateLimited Refused ResultRejected ShuttingDown",
+    "perdure.events": "Event listen",
+    "perdure.faults": "Fault FaultKind Safety classify permanent transient",
+    "perdure.outcome": "AttemptRecord Outcome StopReason",
+    "perdure.policies": "FOREVER Retry retry",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+_MODULES = {"faults", "presets", "testing"}
+
+__all__ = [
+    "FOREVER",
+    "Attempt",
+    "AttemptRecord",
+    "AttemptTimeout",
+    "Backoff",
+    "BreakerOpen",
+    "BulkheadFull",
+    "ConfigError",
+    "Constant",
+    "Current",
+    "DeadlineExceeded",
+    "Decorrelated",
+    "Event",
+    "Explanation",
+    "Exponential",
+    "Fault",
+    "FaultKind",
+    "Fibonacci",
+    "Incremental",
+    "Isolated",
+    "Linear",
+    "Outcome",
+    "Overloaded",
+    "PerdureError",
+    "RateLimited",
+    "Refused",
+    "ResultRejected",
+    "Retry",
+    "Safety",
+    "Schedule",
+    "ShuttingDown",
+    "StopReason",
+    "__version__",
+    "aclose",
+    "attempts_of",
+    "classify",
+    "close",
+    "close_on_signals",
+    "current",
+    "deadline",
+    "listen",
+    "no_deadline",
+    "permanent",
+    "retry",
+    "time_left",
+    "transient",
+]
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"perdure.{name}")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -1,0 +1,51 @@
+"""The one switch that sends calls off the fused path, and the namespace of the generated wrappers.
+
+A fused wrapper tests one global, ``_slow``, and nothing else. It is true while anything wants to see or stop
+every call: a listener, a virtual clock, an open ``perdure.deadline`` block, a shutdown. Then calls take the
+general path, which looks at all of these.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+
+NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False}
+"""The globals of every generated wrapper; ``perdure.engine.fused`` fills it."""
+
+_lock = allocate_lock()
+_reasons: dict[str, int] = {}
+
+
+def hold(reason: str) -> None:
+    """Send all calls along the general path until ``release`` was called as often."""
+    with _lock:
+        _reasons[reason] = _reasons.get(reason, 0) + 1
+        NAMESPACE["_slow"] = True
+
+
+def release(reason: str) -> None:
+    """Take back one ``hold``; without any left, calls take the fused path again."""
+    with _lock:
+        left = _reasons.get(reason, 0) - 1
+        if left > 0:
+            _reasons[reason] = left
+        else:
+            _reasons.pop(reason, None)
+        NAMESPACE["_slow"] = bool(_reasons)
+
+
+def set_reason(reason: str, *, on: bool) -> None:
+    """Hold or release for a reason that is either there or not."""
+    with _lock:
+        if on:
+            _reasons[reason] = 1
+        else:
+            _reasons.pop(reason, None)
+        NAMESPACE["_slow"] = bool(_reasons)
+
+
+def clear() -> None:
+    """Forget all reasons (for tests)."""
+    with _lock:
+        _reasons.clear()
+        NAMESPACE["_slow"] = False

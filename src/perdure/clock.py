@@ -1,0 +1,82 @@
+"""Where time, chance and sync waiting come from; the one place where tests replace them.
+
+The functions are module attributes and are looked up at each use (``clock.monotonic()``), so that
+``perdure.testing.VirtualClock`` replaces them for the whole process. Durations and deadlines use
+``monotonic``; ``wall`` is only for HTTP dates and for records that people read.
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import TIMEOUT_MAX, LockType, allocate_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class Handle(Protocol):
+        """A timer that can be called off."""
+
+        def cancel(self) -> None:
+            """Call it off."""
+
+    class Virtual(Protocol):
+        """The virtual clock, as async waiting on trio sees it."""
+
+        def advance(self, seconds: float) -> None:
+            """Move the time on."""
+
+        def call_later(self, delay: float, callback: Callable[[], object], /) -> Handle:
+            """Have ``callback()`` called after ``delay`` seconds."""
+
+
+LONGEST = min(TIMEOUT_MAX, 86_400.0)
+"""The longest single wait in seconds; longer ones are made of several (platform timers have limits)."""
+
+_waiting: set[LockType] = set()
+
+closed = False
+"""True while the process closes: then nobody begins to wait."""
+
+
+def _real_sleep(duration: float) -> None:
+    """Wait without holding anything; ends early when ``interrupt()`` is called."""
+    if duration <= 0:
+        return
+    bell = allocate_lock()
+    bell.acquire()
+    _waiting.add(bell)
+    try:
+        if closed:  # looked at after the bell is there to be rung
+            return
+        end = time.monotonic() + duration
+        while duration > 0 and not bell.acquire(timeout=min(duration, LONGEST)):
+            duration = end - time.monotonic()
+    finally:
+        _waiting.discard(bell)
+
+
+def interrupt() -> None:
+    """End every sync wait that is going on now, in all threads."""
+    for bell in tuple(_waiting):
+        if bell.locked():
+            bell.release()
+
+
+def _first_random() -> float:
+    """Import ``random`` when chance is first needed: an import that a success never pays."""
+    global random  # noqa: PLW0603 - a module attribute on purpose, see the module's first lines
+    from random import random as real
+
+    if random is _first_random:
+        random = real  # the module's own function: reseeded in forked children
+    return real()
+
+
+monotonic: Callable[[], float] = time.monotonic
+wall: Callable[[], float] = time.time
+random: Callable[[], float] = _first_random
+sleep: Callable[[float], None] = _real_sleep
+virtual: Virtual | None = None
+"""The virtual clock in force, or None in real time."""

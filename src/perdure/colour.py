@@ -1,0 +1,109 @@
+"""Whether a callable is async, looked at through partials, callable objects and wrappers.
+
+A plain function may still return a coroutine (a lambda, a ``singledispatch`` front); the drivers look at what
+it returned, see ``is_awaitable``.
+"""
+
+from __future__ import annotations
+
+from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SYNC, ASYNC, GENERATOR, ASYNC_GENERATOR = "sync", "async", "generator", "async generator"
+
+_CO_GENERATOR = 0x20
+_CO_COROUTINE = 0x80
+_CO_ITERABLE_COROUTINE = 0x100
+_CO_ASYNC_GENERATOR = 0x200
+
+
+def colour(function: Callable[..., object]) -> str:
+    """One of sync, async, generator, async generator, by what the callable is made of."""
+    marked = _marked_coroutine(function)
+    code = underlying(function)
+    if code is None:
+        return ASYNC if marked else SYNC
+    if marked or code.co_flags & (_CO_COROUTINE | _CO_ITERABLE_COROUTINE):
+        return ASYNC
+    if code.co_flags & _CO_ASYNC_GENERATOR:
+        return ASYNC_GENERATOR
+    return GENERATOR if code.co_flags & _CO_GENERATOR else SYNC
+
+
+def underlying(function: object) -> CodeType | None:
+    """The code that a call would run, through bound methods, partials and ``__call__``; None for C code."""
+    for _ in range(16):  # nobody nests partials this deep; a cycle ends here
+        if isinstance(function, FunctionType):
+            return function.__code__
+        if isinstance(function, MethodType):
+            function = function.__func__
+        elif _is_partial(function):
+            function = getattr(function, "func", None)
+        else:
+            call = next(
+                (vars(cls)["__call__"] for cls in type(function).__mro__ if "__call__" in vars(cls)), None
+            )
+            if isinstance(function, type) or not isinstance(call, FunctionType):
+                return None
+            function = call
+    return None
+
+
+def is_awaitable(value: object) -> bool:
+    """Whether a returned value must be awaited; a plain generator is not."""
+    kind = type(value)
+    if kind is GeneratorType:  # made by types.coroutine: await takes it
+        return bool(value.gi_code.co_flags & _CO_ITERABLE_COROUTINE)  # type: ignore[attr-defined] # by kind
+    return kind is CoroutineType or hasattr(kind, "__await__")
+
+
+def discard(value: object) -> None:
+    """Close an awaitable that nobody will await, so that Python does not warn about it."""
+    close = getattr(value, "close", None)
+    if isinstance(value, (CoroutineType, GeneratorType)) and close is not None:
+        close()
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether calling it gives something to await or to iterate asynchronously, as no hook may."""
+    return callable(function) and colour(function) in {ASYNC, ASYNC_GENERATOR}
+
+
+ONE_SHOT = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType})
+"""The types of which ``started`` can say yes."""
+
+
+def started(value: object) -> bool:
+    """Whether a generator, async generator or coroutine was already begun, so that it cannot be replayed."""
+    if isinstance(value, GeneratorType):
+        return value.gi_running or value.gi_suspended or value.gi_frame is None
+    if isinstance(value, CoroutineType):
+        return value.cr_running or value.cr_suspended or value.cr_frame is None
+    if isinstance(value, AsyncGeneratorType):
+        return value.ag_running or value.ag_frame is None or _async_generator_suspended(value)
+    return False
+
+
+def _async_generator_suspended(value: AsyncGeneratorType[object, object]) -> bool:
+    suspended: bool | None = getattr(value, "ag_suspended", None)
+    if suspended is not None:
+        return suspended
+    # Python 3.11 does not say; a fresh one stands at the instruction that made it.
+    from opcode import opmap
+
+    frame = value.ag_frame
+    return frame is not None and frame.f_code.co_code[frame.f_lasti] != opmap["RETURN_GENERATOR"]
+
+
+def _marked_coroutine(function: object) -> bool:
+    """``inspect.markcoroutinefunction`` (3.12) sets this on functions that return coroutines."""
+    return hasattr(function, "_is_coroutine_marker")
+
+
+def _is_partial(function: object) -> bool:
+    return (
+        type(function).__name__ in {"partial", "partialmethod"} and type(function).__module__ == "functools"
+    )
