@@ -1,0 +1,161 @@
+"""HTTP statuses, and the exceptions of http.client and urllib."""
+
+from __future__ import annotations
+
+import http
+
+from perdure.faults.headers import read
+from perdure.faults.hints import asked_delay
+from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.rules import known_fault
+from perdure.faults.safety import REPLAYABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from perdure.faults.custom import Step
+
+__all__ = ["RULES", "fault_of_status"]
+
+_KINDS: dict[int, FaultKind] = {
+    **dict.fromkeys((408, 423, 425, 460, 521, 522, 523, 599), FaultKind.TRANSIENT),
+    **dict.fromkeys((420, 429, 509, 529), FaultKind.THROTTLED),
+    **dict.fromkeys((401, 407, 421, 440, 511, 561), FaultKind.STALE),
+    **dict.fromkeys((501, 505, 506, 507, 508, 510, 525, 526, 540), FaultKind.PERMANENT),
+    **dict.fromkeys((304, 499), FaultKind.NEUTRAL),
+}
+"""What differs from the rest of its hundred. An unknown status counts as the first of its hundred."""
+
+_HUNDREDS = {
+    1: FaultKind.NEUTRAL,
+    2: FaultKind.NEUTRAL,
+    3: FaultKind.STALE,
+    4: FaultKind.PERMANENT,
+    5: FaultKind.AMBIGUOUS,  # also a bare 503: only the delay it asks for says that it was refused unseen
+}
+
+_VENDOR = {
+    420: "Enhance Your Calm",
+    440: "Login Time-out",
+    460: "Client Closed Connection",
+    499: "Client Closed Request",
+    509: "Bandwidth Limit Exceeded",
+    520: "Unknown Error at the origin",
+    521: "Origin Down",
+    522: "Origin Connection Timed Out",
+    523: "Origin Unreachable",
+    524: "Origin Timed Out",
+    525: "Origin TLS Handshake Failed",
+    526: "Invalid Origin Certificate",
+    529: "Overloaded",
+    530: "Origin DNS Error",
+    540: "Temporarily Disabled",
+    561: "Unauthorized",
+    598: "Proxy Read Timeout",
+    599: "Proxy Connect Timeout",
+}
+
+# With a valid delay these say "not now" instead of "no" or "perhaps".
+_ASKED = {413: FaultKind.TRANSIENT, 503: FaultKind.THROTTLED, 507: FaultKind.TRANSIENT}
+
+
+def fault_of_status(status: object, headers: object = None, method: str | None = None) -> Fault:
+    """Classify an HTTP status; a success is neutral.
+
+    The delay that `headers` ask for (a mapping or pairs) is read only where a status gives it a meaning. A
+    bare 500, 502, 503, 504 is ambiguous for every `method`: whether that is retried is the operation's
+    safety. A 408 is ambiguous when `method` is known and not idempotent. Never raises. Shares its results;
+    safe from any thread or task.
+    """
+    if not isinstance(status, int) or not 100 <= status <= 599:
+        return _NO_STATUS
+    status = int(status)  # an enum member of some library
+    kind = _KINDS.get(status) or _HUNDREDS[status // 100]
+    if status == 408 and method is not None and method.upper() not in REPLAYABLE:
+        kind = FaultKind.AMBIGUOUS
+    if status == 403 and _is_github_limit(headers):
+        kind = FaultKind.THROTTLED
+    if kind in _HINTED or status in _ASKED:
+        return _asked(status, kind, headers)
+    return _plain(status, kind)
+
+
+_NO_STATUS = Fault(FaultKind.PERMANENT, None, "not an HTTP status")
+_HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
+_PLAIN: dict[tuple[int, FaultKind], Fault] = {}
+
+
+def _asked(status: int, kind: FaultKind, headers: object) -> Fault:
+    delay = None if headers is None else asked_delay(headers)
+    if delay is None:
+        return _plain(status, kind)
+    kind = _ASKED.get(status, kind)
+    return Fault(kind, delay, _phrase(status)) if delay > 0 else _plain(status, kind)
+
+
+def _plain(status: int, kind: FaultKind) -> Fault:
+    fault = _PLAIN.get((status, kind))
+    if fault is None:
+        fault = _PLAIN[status, kind] = Fault(kind, None, _phrase(status))
+    return fault
+
+
+def _phrase(status: int) -> str:
+    try:
+        phrase = http.HTTPStatus(status).phrase
+    except ValueError:
+        phrase = _VENDOR.get(status, "")
+    return f"HTTP {status} {phrase}".rstrip()
+
+
+def _is_github_limit(headers: object) -> bool:
+    found = read(headers, "x-github-request-id", "retry-after", "x-ratelimit-remaining")
+    if "x-github-request-id" not in found:
+        return False
+    return "retry-after" in found or found.get("x-ratelimit-remaining") == ["0"]
+
+
+def _http_error(exc: Any) -> Fault:
+    return fault_of_status(exc.code, exc.headers)
+
+
+def _url_error(exc: Any) -> Fault | None:
+    """An exception as reason is the failure itself; a text says little, so the cause is asked first."""
+    reason = exc.reason
+    if isinstance(reason, BaseException):
+        return known_fault(reason)
+    if isinstance(reason, str) and "timed out" in reason:
+        return _TIMED_OUT
+    return None if exc.__cause__ is not None else _BAD_URL
+
+
+_TIMED_OUT = Fault(FaultKind.AMBIGUOUS, None, "timed out")
+_BAD_URL = Fault(FaultKind.PERMANENT, None, "URL cannot be opened")
+_OUT_OF_STEP = Fault(FaultKind.STALE, None, "HTTP connection out of step: open a new one")
+
+
+def _cut(why: str) -> Fault:
+    return Fault(FaultKind.AMBIGUOUS, None, why)
+
+
+def _wrong(why: str) -> Fault:
+    return Fault(FaultKind.PERMANENT, None, why)
+
+
+RULES: dict[str, Step] = {
+    "http.client.RemoteDisconnected": _cut("server closed the connection without an answer"),
+    "http.client.IncompleteRead": _cut("response body cut short"),
+    "http.client.BadStatusLine": _cut("garbage instead of a status line"),
+    "http.client.ImproperConnectionState": _OUT_OF_STEP,
+    "http.client.NotConnected": _OUT_OF_STEP,
+    "http.client.InvalidURL": _wrong("invalid URL"),
+    "http.client.LineTooLong": _wrong("header line too long"),
+    "http.client.UnknownProtocol": _wrong("unknown HTTP version"),
+    "http.client.UnknownTransferEncoding": _wrong("unknown transfer encoding"),
+    "http.client.UnimplementedFileMode": _wrong("unimplemented file mode"),
+    "http.cookiejar.LoadError": _wrong("unreadable cookie file"),
+    "urllib.error.HTTPError": _http_error,
+    "urllib.error.ContentTooShortError": _cut("response body cut short"),
+    "urllib.error.URLError": _url_error,
+}
