@@ -1,0 +1,1 @@
+"""What acts: the fused wrapper for the success path, and the drivers for everything after it."""

@@ -1,0 +1,140 @@
+"""The async driver: the same as the sync one, with waits and attempts that can be interrupted."""
+
+from __future__ import annotations
+
+from perdure import clock
+from perdure.colour import is_awaitable
+from perdure.engine import ambient, logs, shutdown, timers, waiting
+from perdure.engine.run import Run
+from perdure.errors import AttemptTimeout, DeadlineExceeded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
+    from perdure.engine.fused import Site
+
+
+async def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A whole async call on the general path."""
+    run = Run(site.policy, site.fn, args, kwargs)
+    run.begin()
+    return await drive(run)
+
+
+async def adopt(run: Run, first: Awaitable[Any]) -> Any:
+    """Go on with a call whose function looked sync and returned an awaitable: await that as its attempt."""
+    return await drive(run, lambda: first)
+
+
+async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noqa: C901 - see the comment in it
+    """Make attempts until one gives the value, or the call ends with an error.
+
+    ``first`` gives the awaitable of an attempt that was begun already.
+    """
+    fn, args, kwargs = run.fn, run.args, run.kwargs
+    while True:
+        if first is None:
+            if run.error is not None and run.waits is None and run.delay:
+                # Here and not in prepare(): a coroutine less for each task that waits.
+                try:
+                    await waiting.wait(run.delay)
+                except BaseException as error:
+                    run.failure(error)
+                    raise
+            await prepare(run, waited=True)
+        try:
+            if run.policy.is_plain and ambient.ENDS.get() is None:
+                value = fn(*args, **kwargs) if first is None else first()
+                if is_awaitable(value):
+                    value = await value
+            else:
+                value = await within_limit(run, first)
+        except BaseException as error:
+            first = None
+            if not run.failure(error):
+                raise
+        else:
+            first = None
+            if run.success(value):
+                return value
+
+
+async def prepare(run: Run, *, waited: bool = False) -> None:
+    """Wait where a wait is due (whatever breaks it passes at once), refresh what is stale, count the attempt."""
+    if run.error is not None:
+        if run.waits is not None:
+            run.waits.append(run.delay or 0.0)
+        elif not waited:
+            try:
+                await waiting.wait(run.delay or 0.0)
+            except BaseException as error:
+                run.failure(error)
+                raise
+    refresh = run.next_attempt()
+    if refresh is not None:
+        await _refresh(refresh)
+
+
+async def within_limit(run: Run, begin: Callable[[], Any] | None = None) -> Any:
+    """One attempt, interrupted at its attempt timeout or at an end that another task opened.
+
+    An end that this very task opened interrupts by itself. ``begin`` starts the attempt (default: the call).
+    """
+    limit, end = ambient.bound(run.attempt_timeout())
+    inner = ambient.quieten(run) if run.policy.nested == "outer" else None
+    try:
+        value = begin() if begin is not None else run.fn(*run.args, **run.kwargs)
+        if not is_awaitable(value):
+            return value
+        return await (value if limit is None else _timed(value, limit, run, end))
+    finally:
+        if inner is not None:
+            ambient.loosen(inner)
+
+
+async def _timed(awaitable: Awaitable[Any], limit: float, run: Run, end: ambient.End | None) -> Any:
+    """Await within ``limit`` seconds, published as an end for what runs inside; ``end``: the caller's, not ours."""
+    lease = timers.arm(limit, shared=end is None and run.policy.shrink == 1.0)
+    published = ambient.publish(clock.monotonic() + limit, lease)
+    error: BaseException | None = None
+    try:
+        return await awaitable
+    except BaseException as caught:
+        error = caught
+        raise
+    finally:
+        ambient.retract(published)
+        try:
+            if lease is not None and lease.settle(error):
+                if end is None:
+                    raise timed_out(limit) from error
+                raise caller_is_done() from (end.last_failure or error)
+        finally:
+            error = None
+
+
+def timed_out(limit: float) -> AttemptTimeout:
+    """The error for an attempt that its timeout interrupted."""
+    from perdure.durations import human
+
+    return AttemptTimeout(f"the attempt took longer than {human(limit)}", timeout=limit)
+
+
+def caller_is_done() -> DeadlineExceeded:
+    """The error for an attempt that the end of its caller's time interrupted."""
+    return DeadlineExceeded("the caller's deadline was exceeded")
+
+
+async def _refresh(refresh: Callable[[], object]) -> None:
+    """Refresh what was stale; where that fails, the attempt that follows will say so."""
+    try:
+        waits = refresh()
+        if is_awaitable(waits):
+            await waits  # type: ignore[misc] # is_awaitable said so
+    except Exception as error:  # noqa: BLE001 - a hook never changes the outcome
+        logs.complain(refresh, "refresh=", error)
+
+
+shutdown.DRIVERS.add(drive.__code__)

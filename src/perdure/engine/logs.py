@@ -1,0 +1,165 @@
+"""The built-in log lines, on the logger ``perdure``.
+
+A retried attempt and a call that recovered are INFO, the final failure is ERROR (WARNING where the call was
+refused or cancelled by design), at most one per second per operation and reason. Each record carries, as
+attributes, timestamp (ISO 8601), operation, attempt ("2 of 5"), delay_ms, error (code and message), strategy,
+outcome (success, retry, exhausted), total_duration_ms, and stop_reason and call_id.
+
+``logging`` is never imported here before somebody else has: without it there is no handler to write to.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from perdure import clock
+from perdure.core import backoff
+from perdure.durations import human
+from perdure.engine.naming import call_id, operation
+from perdure.faults.safety import peek
+from perdure.outcome import StopReason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from logging import Logger
+
+    from perdure.core.decide import Stop
+    from perdure.engine.run import Run
+    from perdure.faults import Fault
+
+INFO, WARNING, ERROR = 20, 30, 40
+QUIET_FOR = 1.0
+_REMEMBERED = 1000
+
+_logger: Logger | None = None
+_last: dict[tuple[str, str], float] = {}
+_complained: set[int] = set()
+
+
+def logger() -> Logger | None:
+    """The logger ``perdure``, or None while the program has not imported logging."""
+    global _logger, wants  # noqa: PLW0603 - found once
+    if _logger is None and "logging" in sys.modules:
+        import logging
+
+        _logger = logging.getLogger("perdure")
+        _logger.addHandler(logging.NullHandler())
+        wants = _logger.isEnabledFor
+    return _logger
+
+
+def _find_out(level: int) -> bool:
+    log = logger()
+    return log is not None and log.isEnabledFor(level)
+
+
+wants: Callable[[int], bool] = _find_out
+"""Whether anyone wants lines of a level; the logger's own method once there is a logger."""
+
+
+def retrying(run: Run, error: Exception, fault: Fault) -> None:
+    """An attempt failed and another follows."""
+    delay = run.delay or 0.0
+    _write(
+        INFO,
+        f"{operation(run)}: attempt {_of(run)} failed ({fault.why or fault.kind.value}); next in {human(delay)}",
+        _fields(run, error, outcome="retry", delay=delay),
+    )
+
+
+def recovered(run: Run) -> None:
+    """A call that had failed got its value after all."""
+    if wants(INFO):
+        fields = _fields(run, None, outcome="success", delay=None)
+        _write(INFO, f"{operation(run)}: recovered on attempt {_of(run)}", fields)
+
+
+def gave_up(run: Run, error: Exception, fault: Fault, stop: Stop) -> None:
+    """The call ends with an error."""
+    level = WARNING if stop.reason is StopReason.NEUTRAL else ERROR
+    if not wants(level) or not _is_due(operation(run), stop.reason.value):
+        return
+    fields = _fields(run, error, outcome="exhausted", delay=None)
+    fields["stop_reason"] = stop.reason.value
+    why = fault.why or fault.kind.value
+    _write(level, f"{operation(run)}: gave up on attempt {_of(run)}: {stop.reason.value} ({why})", fields)
+
+
+def complain(hook: object, what: str, error: BaseException) -> None:
+    """Report a user's hook that raised, once per hook; it changes nothing."""
+    if id(hook) in _complained:
+        return
+    if len(_complained) >= _REMEMBERED:
+        _complained.clear()
+    _complained.add(id(hook))
+    import logging
+
+    logging.getLogger("perdure").warning("%s raised and was ignored: %r", what, error, exc_info=error)
+
+
+def forget() -> None:
+    """Forget what was logged when (for tests)."""
+    _last.clear()
+    _complained.clear()
+
+
+def _is_due(operation: str, reason: str) -> bool:
+    now = clock.monotonic()
+    last = _last.get((operation, reason))
+    if last is not None and 0 <= now - last < QUIET_FOR:
+        return False
+    if len(_last) >= _REMEMBERED:
+        _last.clear()
+    _last[operation, reason] = now
+    return True
+
+
+def _of(run: Run) -> str:
+    return f"{run.number} of {'unlimited' if run.allowed is None else run.allowed}"
+
+
+def _fields(run: Run, error: Exception | None, *, outcome: str, delay: float | None) -> dict[str, object]:
+    from datetime import UTC, datetime
+
+    kind, jitter = type(run.policy.backoff).__name__.lower(), run.policy.backoff.jitter
+    return {
+        "timestamp": datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds"),
+        "operation": operation(run),
+        "attempt": _of(run),
+        "delay_ms": None if delay is None else round(delay * 1000, 3),
+        "error": None if error is None else _error(error),
+        "strategy": f"{kind}, {jitter if isinstance(jitter, str) else 'own'} jitter",
+        "outcome": outcome,
+        "total_duration_ms": round((clock.monotonic() - run.since()) * 1000, 3),
+        "stop_reason": None,
+        "call_id": call_id(run),
+    }
+
+
+def _error(error: Exception) -> dict[str, object]:
+    """Code and message: the code is a status, SQLSTATE or errno name where there is one, else the type."""
+    named = (peek(error, name) for name in ("status_code", "sqlstate", "sqlite_errorname", "code"))
+    code: object = next((value for value in named if isinstance(value, (int, str))), None)
+    if code is None and isinstance(error, OSError) and error.errno is not None:
+        from errno import errorcode
+
+        code = errorcode.get(error.errno, error.errno)
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error
+        message = "(cannot be printed)"
+    return {"code": type(error).__name__ if code is None else code, "message": message}
+
+
+def _write(level: int, message: str, fields: dict[str, object]) -> None:
+    log = logger()
+    if log is None:
+        return
+    try:
+        log.log(level, message, extra=fields, stacklevel=2)
+    except Exception:  # noqa: BLE001 - a filter or handler of the program that raises never changes the outcome
+        return
+
+
+backoff.report = complain

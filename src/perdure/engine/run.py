@@ -1,0 +1,267 @@
+"""The state of one call from its first failure on (or, on the general path, from its start).
+
+The drivers (sync, async, blocks) only act: they call the function, and wait. Everything in between is decided
+here, once for all of them: ``failure`` after an attempt that raised, ``success`` after one that returned,
+``next_attempt`` before one that follows a wait. How a call ends is in ``perdure.engine.ending``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from perdure import clock, events
+from perdure.colour import ONE_SHOT, started
+from perdure.core.decide import Again, Stop, decide
+from perdure.engine import ambient, ending, hooks, logs, shutdown, telling
+from perdure.engine.naming import operation
+from perdure.engine.trail import enclosed, trim
+from perdure.errors import DeadlineExceeded, ResultRejected
+from perdure.faults import Fault, FaultKind, Safety, classify, safety_of
+from perdure.outcome import StopReason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
+    from typing import Any
+
+    from perdure.engine.trail import RawRecord
+    from perdure.policies import Retry
+
+_STALE, _AMBIGUOUS = FaultKind.STALE, FaultKind.AMBIGUOUS
+_TRANSIENT, _THROTTLED = FaultKind.TRANSIENT, FaultKind.THROTTLED
+_REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
+_UNREPLAYABLE = Stop(StopReason.UNREPLAYABLE)
+_SHUTDOWN = Stop(StopReason.SHUTDOWN)
+_NESTED = Stop(StopReason.NESTED)
+
+
+def read_environment() -> bool:
+    """Whether ``PERDURE_DISABLED`` makes every call of this process a single attempt."""
+    return os.environ.get("PERDURE_DISABLED", "0") not in {"", "0"}
+
+
+disabled_by_environment = read_environment()
+
+
+class Run:
+    """One call in progress; belongs to the thread or task that makes it."""
+
+    # Defaults on the class: a run is made at a failure, and most of them never change most of these.
+    delay: float | None = None
+    refreshed = False
+    error: Exception | None = None
+    seen = 0  # the id of the last error, and of the end of its traceback: the same object may come again
+    tail = 0
+    u: float | None = None
+    stop: StopReason | None = None
+    call_id = ""
+    waits: list[float] | None = None
+    disabled = False
+
+    def __init__(
+        self,
+        policy: Retry,
+        fn: Callable[..., Any] | CodeType,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        start: float | None = None,
+        number: int = 0,
+    ) -> None:
+        self.policy = policy
+        self.fn: Any = fn  # a function; of a block, its code
+        self.args = args
+        self.kwargs = kwargs
+        self.start = self.began = start  # when the call and the attempt began; None: no clock was read
+        self.number = number
+        self.records: list[RawRecord] = []
+        self.allowed = policy.attempts
+        if ambient.MODE.get() is not None or disabled_by_environment:
+            self._obey(ambient.mode() or ambient.Mode())
+
+    def _obey(self, mode: ambient.Mode) -> None:
+        self.waits = mode.waits
+        self.disabled = mode.disabled or disabled_by_environment
+        if self.disabled or (mode.single and self.policy.nested != "both"):
+            self.allowed = 1
+
+    def begin(self) -> None:
+        """Start a call on the general path; raises where no call may begin."""
+        start = self.start = self.began = clock.monotonic()
+        if events.listeners:
+            telling.call_started(self)
+        if shutdown.closing:
+            ending.refuse(self, shutdown.refusal(operation(self)), StopReason.SHUTDOWN)
+        end = ambient.nearest()
+        if end is not None and end.at is not None and end.at <= start:
+            late = DeadlineExceeded("the deadline had passed before the call")
+            ending.refuse(self, late, StopReason.DEADLINE)
+
+    def next_attempt(self) -> Callable[[], object] | None:
+        """Count an attempt that begins now; returns what must be refreshed first, if anything.
+
+        After a wait it raises the last error where no attempt may begin any more.
+        """
+        refresh = None
+        if self.error is not None:
+            now = self.began = clock.monotonic()
+            deadline = self.policy.deadline
+            late = deadline is not None and now > self.start + deadline  # type: ignore[operator] # it failed, so start is known
+            if late or shutdown.closing or ambient.ENDS.get() is not None:
+                self._raise_if_late(now, late=late)
+            self.error = None
+            if not self.delay and self.records[-1][5] == "refresh":
+                refresh = self.policy.refresh
+        self.number += 1
+        if events.listeners:
+            telling.attempt_started(self)
+        return refresh
+
+    def failure(self, error: BaseException) -> bool:
+        """Decide after an attempt that raised: True to wait ``delay`` and go on, False to raise the error."""
+        now = clock.monotonic()
+        if not isinstance(error, Exception):
+            ending.passed(self, error, now)
+            return False
+        if id(error) == self.seen:
+            trim(error, self.tail)
+        fault = classify(error)
+        decision = self._judge(error, fault, now)
+        if type(decision) is Again:
+            return self._goes_on(error, fault, decision, now)
+        return self._stops(error, fault, decision, now)  # type: ignore[arg-type] # what is not Again is Stop
+
+    def success(self, value: object) -> bool:
+        """Take a returned value: True when the call ends with it, False to wait ``delay`` and go on.
+
+        Raises ResultRejected when ``reject=`` refuses the value and nothing is left to do.
+        """
+        if self.policy.reject is not None and not self.accepts(value):
+            return False
+        if self.stop is None:
+            ending.succeeded(self)
+        return True
+
+    def accepts(self, value: object) -> bool:
+        """Whether the value ends the call; False to wait ``delay`` and go on. Raises as ``success`` does."""
+        reject = self.policy.reject
+        rejected = reject is not None and bool(hooks.ask(reject, "reject=", value))
+        return not rejected or self._ends_rejected(value)
+
+    def attempt_timeout(self) -> float | None:
+        """The policy's own bound on this attempt in seconds, shrunk on each retry."""
+        policy = self.policy
+        if policy.attempt_timeout is None or policy.shrink == 1.0:
+            return policy.attempt_timeout
+        return float(policy.attempt_timeout * policy.shrink ** (self.number - 1))
+
+    def since(self) -> float:
+        """When the call began; without a deadline, which reads no clock before, when it first failed."""
+        if self.start is None:
+            self.start = clock.monotonic()
+        return self.start
+
+    def _judge(self, error: Exception, fault: Fault, now: float) -> Again | Stop:  # noqa: C901 - see below
+        """Gather what the decision needs, and decide. Flat, as it runs at every failure."""
+        policy, kind, selector = self.policy, fault.kind, self.policy.selector
+        if self.start is None:
+            self.start = now
+        # Verdicts and marks lie in the error's dict, or in that of what caused it.
+        marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, ExceptionGroup)
+        if marked and policy.nested != "both" and enclosed(error, self) is not None:
+            return _NESTED
+        if selector is None or fault is _REJECTED:
+            wanted = kind is _TRANSIENT or kind is _AMBIGUOUS or kind is _THROTTLED
+        elif selector.only_types is not None and not marked:
+            wanted = isinstance(error, selector.only_types)
+        else:
+            wanted = selector(error, fault)
+        if policy.is_coherent and self.u is None:
+            self.u = clock.random()
+        decision = decide(
+            policy,
+            fault,
+            self.number,
+            self.allowed,
+            wanted,
+            kind is not _AMBIGUOUS or self._is_safe(error, marked=marked),
+            kind is _STALE and self._may_refresh(error, fault),
+            now,
+            self.start,
+            None if ambient.ENDS.get() is None else ambient.remember(error),
+            self.delay,
+            clock.random,
+            self.u,
+        )
+        if type(decision) is Again:
+            if shutdown.closing:
+                return _SHUTDOWN
+            for one in self.args:
+                if type(one) in ONE_SHOT and started(one):
+                    return _UNREPLAYABLE
+            if self.kwargs and any(started(one) for one in self.kwargs.values()):
+                return _UNREPLAYABLE
+        return decision
+
+    def _goes_on(self, error: Exception, fault: Fault, again: Again, now: float) -> bool:
+        delay = self.delay = again.delay
+        self.error = error
+        self.seen, self.tail = id(error), id(error.__traceback__)
+        text = text_of(error)
+        self.records.append((self.number, self.began, now, fault, delay, again.source, type(error), text))
+        if again.source == "refresh":
+            self.refreshed = True
+        if logs.wants(20):  # INFO
+            logs.retrying(self, error, fault)
+        if events.listeners:
+            telling.will_retry(self, error, fault, again, now)
+        return True
+
+    def _stops(self, error: Exception, fault: Fault, stop: Stop, now: float) -> bool:
+        self.records.append((self.number, self.began, now, fault, None, None, type(error), text_of(error)))
+        ending.give_up(self, error, fault, stop, now)
+        return False
+
+    def _may_refresh(self, error: Exception, fault: Fault) -> bool:
+        selector = self.policy.selector
+        if self.policy.refresh is None or self.refreshed:
+            return False
+        return selector is None or not selector.denies(error, fault)
+
+    def _is_safe(self, error: Exception, *, marked: bool) -> bool:
+        safety = self.policy.safety
+        if safety is None and (marked or error.__context__ is not None):
+            safety = safety_of(error)  # a request is an attribute of the error, or of one under it
+        return safety is not Safety.UNSAFE
+
+    def _raise_if_late(self, now: float, *, late: bool) -> None:
+        """After a wait that was cut by a shutdown, or that went on too long, the last error comes out."""
+        end = ambient.nearest_at()
+        if shutdown.closing:
+            ending.raise_late(self, _SHUTDOWN, now)
+        if late or (end is not None and now >= end):
+            ending.raise_late(self, Stop(StopReason.DEADLINE, 0.0), now)
+
+    def _ends_rejected(self, value: object) -> bool:
+        """A rejected result: False to go on, True to return it all the same, or its error is raised."""
+        error: Exception = ResultRejected(value)
+        now = clock.monotonic()
+        decision = self._judge(error, _REJECTED, now)
+        if isinstance(decision, Again):
+            self._goes_on(error, _REJECTED, decision, now)
+            return False
+        self._stops(error, _REJECTED, Stop(StopReason.REJECTED, decision.delay), now)
+        if self.policy.on_exhausted == "return":
+            return True
+        try:
+            raise error
+        finally:
+            del error
+
+
+def text_of(error: BaseException) -> str:
+    """What the error says; an error that cannot be printed is still an error."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - as it says
+        return "(cannot be printed)"

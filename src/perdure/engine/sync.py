@@ -1,0 +1,116 @@
+"""The sync driver: call, wait, call again, as ``Run`` decides."""
+
+from __future__ import annotations
+
+from perdure import clock
+from perdure.colour import is_awaitable
+from perdure.engine import ambient, logs, shutdown
+from perdure.engine.run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from perdure.engine.fused import Site
+
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes, list, dict, tuple, set})
+
+
+def first_failure(
+    site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, error: Exception
+) -> Run | None:
+    """What a fused wrapper asks when its first attempt raised: a run to resume, or None to raise."""
+    run = Run(site.policy, site.fn, args, kwargs, start, 1)
+    return run if run.failure(error) else None
+
+
+def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A whole sync call on the general path."""
+    run = Run(site.policy, site.fn, args, kwargs)
+    run.begin()
+    return drive(run)
+
+
+def drive(run: Run) -> Any:
+    """Make attempts until one gives the value, or the call ends with an error.
+
+    A function that turns out to return an awaitable moves to the async driver, which awaits it in the loop.
+    """
+    fn, args, kwargs = run.fn, run.args, run.kwargs
+    while True:
+        if run.error is not None:
+            _wait(run)
+        refresh = run.next_attempt()
+        if refresh is not None:
+            _refresh(refresh)
+        try:
+            value = fn(*args, **kwargs) if run.policy.is_plain else _special(run)
+        except BaseException as error:
+            if not run.failure(error):
+                raise
+        else:
+            if type(value) not in _PLAIN and is_awaitable(value):
+                from perdure.engine.aio import adopt
+
+                return adopt(run, value)
+            if run.success(value):
+                return value
+
+
+def prepare(run: Run) -> None:
+    """Wait where a wait is due (whatever breaks it passes at once), refresh what is stale, count the attempt."""
+    if run.error is not None:
+        _wait(run)
+    refresh = run.next_attempt()
+    if refresh is not None:
+        _refresh(refresh)
+
+
+def _wait(run: Run) -> None:
+    delay = run.delay or 0.0
+    if run.waits is not None:
+        run.waits.append(delay)
+    elif delay > 0:
+        try:
+            clock.sleep(delay)
+        except BaseException as error:
+            run.failure(error)
+            raise
+
+
+def _special(run: Run) -> Any:
+    """One attempt under what a plain policy has not.
+
+    An attempt timeout is published as an end: nothing interrupts a plain function, but it can see what is
+    left. With ``nested="outer"`` the guarded calls inside make single attempts.
+    """
+    length = run.attempt_timeout()
+    published = None if length is None else ambient.publish(clock.monotonic() + length)
+    inner = ambient.quieten(run) if run.policy.nested == "outer" else None
+    try:
+        return run.fn(*run.args, **run.kwargs)
+    finally:
+        if published is not None:
+            ambient.retract(published)
+        if inner is not None:
+            ambient.loosen(inner)
+
+
+def _refresh(refresh: Callable[[], object]) -> None:
+    """Refresh what was stale; where that fails, the attempt that follows will say so."""
+    try:
+        waits = refresh()
+    except Exception as error:  # noqa: BLE001 - a hook never changes the outcome
+        logs.complain(refresh, "refresh=", error)
+        return
+    if is_awaitable(waits):
+        close = getattr(waits, "close", None)
+        if close is not None:
+            close()
+        trouble = TypeError("it returned an awaitable to a sync call; give it a plain function")
+        logs.complain(refresh, "refresh=", trouble)
+
+
+shutdown.DRIVERS.add(drive.__code__)

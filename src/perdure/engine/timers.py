@@ -1,0 +1,171 @@
+"""Interrupting async work after a while: attempt timeouts and ``perdure.deadline`` blocks.
+
+All attempts of one policy on one loop have the same timeout, so they fall due in the order in which they began,
+and one insertion-ordered dict and one timer serve them all, exactly: the timer is always set to the oldest one.
+Other lengths (shrunk timeouts, ends) have a timer of their own.
+
+Outer cancellation stays whole: a lease counts the cancel requests of its task when it begins and takes back
+only its own (the protocol of ``asyncio.timeout``; see ``Task.uncancel``).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from perdure import clock
+from perdure.engine.waiting import in_trio, maybe_loop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from typing import Any
+
+    Loop = asyncio.AbstractEventLoop
+
+_queues: dict[tuple[Any, float], _Queue] = {}
+
+
+class Lease:
+    """The right to run until a moment; afterwards the task is cancelled. Ends with ``settle``."""
+
+    __slots__ = ("at", "cancelling", "fired", "queue", "task", "timer")
+
+    def __init__(self, task: asyncio.Task[Any], at: float, queue: _Queue | None) -> None:
+        self.task = task
+        self.at = at
+        self.queue = queue
+        self.timer: asyncio.TimerHandle | None = None
+        self.cancelling = task.cancelling()
+        self.fired = False
+
+    def alone(self) -> Lease:
+        """Give the lease a timer of its own."""
+        self.timer = self.task.get_loop().call_at(self.at, self.fire)
+        return self
+
+    def fire(self) -> None:
+        """The moment has come."""
+        self.fired = True
+        self.task.cancel()
+
+    def pause(self) -> None:
+        """Interrupt nothing until ``resume``."""
+        if self.queue is not None:
+            self.queue.leases.pop(self, None)
+            self.queue = None
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def resume(self) -> None:
+        """Count again; at once where the moment has passed."""
+        if not self.fired:
+            self.alone()
+
+    def settle(self, error: BaseException | None) -> bool:
+        """End the lease; True when ``error`` is the cancellation that this lease asked for, and only that."""
+        if not self.fired:
+            self.pause()
+            return False
+        left = self.task.uncancel()
+        return left <= self.cancelling and error is not None and _is_cancelled(error)
+
+
+class _Queue:
+    """The leases of one length on one loop, oldest first."""
+
+    __slots__ = ("armed", "leases", "length", "loop")
+
+    def __init__(self, loop: Loop, length: float) -> None:
+        self.loop = loop
+        self.length = length
+        self.leases: dict[Lease, None] = {}
+        self.armed = False
+
+    def add(self, task: asyncio.Task[Any]) -> Lease:
+        lease = Lease(task, self.loop.time() + self.length, self)
+        self.leases[lease] = None
+        if not self.armed:
+            self.armed = True
+            self.loop.call_at(lease.at, self._ring)
+        return lease
+
+    def _ring(self) -> None:
+        now = self.loop.time()
+        while (oldest := next(iter(self.leases), None)) is not None and oldest.at <= now:
+            del self.leases[oldest]
+            oldest.fire()
+        if oldest is None:
+            self.armed = False
+            _queues.pop((self.loop, self.length), None)
+        else:
+            self.loop.call_at(oldest.at, self._ring)
+
+
+class TrioLease:
+    """The same on trio: a cancel scope, entered and left by hand."""
+
+    __slots__ = ("at", "handle", "scope", "task")
+
+    def __init__(self, length: float) -> None:
+        import trio
+
+        self.task: object = trio.lowlevel.current_task()
+        self.handle: Any = None
+        self.scope = trio.CancelScope()
+        self.at = (clock.monotonic() if clock.virtual is not None else trio.current_time()) + length
+        self.resume()
+        self.scope.__enter__()
+
+    def pause(self) -> None:
+        """Interrupt nothing until ``resume``."""
+        if self.handle is not None:
+            self.handle.cancel()
+        self.scope.deadline = math.inf
+
+    def resume(self) -> None:
+        """Count again; at once where the moment has passed."""
+        if clock.virtual is not None:
+            self.handle = clock.virtual.call_later(self.at - clock.monotonic(), self.scope.cancel)
+        else:
+            self.scope.deadline = self.at
+
+    def settle(self, error: BaseException | None) -> bool:
+        """Leave the scope; True when it swallowed the cancellation it asked for."""
+        if self.handle is not None:
+            self.handle.cancel()
+        self.scope.__exit__(
+            None if error is None else type(error), error, error.__traceback__ if error else None
+        )
+        return self.scope.cancelled_caught
+
+
+def arm(length: float, *, shared: bool = True) -> Lease | TrioLease | None:
+    """Have the current task cancelled after ``length`` seconds; None in sync code, which nothing interrupts.
+
+    ``shared`` says that many attempts have this length, so that they can share a timer.
+    """
+    if in_trio():
+        return TrioLease(length)
+    loop = maybe_loop()
+    if loop is None:
+        return None
+    task = sys.modules["asyncio"].current_task(loop)
+    if task is None:
+        return None
+    if not shared:
+        return Lease(task, loop.time() + length, None).alone()
+    queue = _queues.get((loop, length))
+    return (queue or _new_queue(loop, length)).add(task)
+
+
+def _new_queue(loop: Loop, length: float) -> _Queue:
+    for key in [key for key in _queues if key[0].is_closed()]:
+        del _queues[key]
+    queue = _queues[loop, length] = _Queue(loop, length)
+    return queue
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    cancelled: type[BaseException] = sys.modules["asyncio"].CancelledError
+    return isinstance(error, cancelled)
