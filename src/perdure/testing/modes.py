@@ -1,0 +1,119 @@
+"""Switches for the code under test: single attempts, no waits, recorded events, a clean slate."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import wraps
+
+from perdure import bypass, events, faults
+from perdure.colour import ASYNC, SYNC, colour
+from perdure.engine import ambient, logs, run, shutdown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextvars import Token
+    from types import TracebackType
+    from typing import Any, TypeVar
+
+    from perdure.events import Event
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["Switch", "disabled", "no_waits", "record_events", "reset"]
+
+
+class Switch:
+    """A mode for a block (``with disabled(): ...``) or for each call of a function (``@disabled()``).
+
+    It holds for this context: other tasks and threads are not affected, tasks started in the block are. One
+    object can be entered again and again, also within itself.
+    """
+
+    def __init__(self, *, disabled: bool = False, skip: bool = False) -> None:
+        self._disabled = disabled
+        self._skip = skip
+        self._tokens: list[Token[ambient.Mode | None]] = []
+
+    def __enter__(self) -> list[float]:
+        around = ambient.mode() or ambient.Mode()
+        waits: list[float] = []
+        mode = ambient.Mode(
+            single=self._disabled or around.single,
+            disabled=self._disabled or around.disabled,
+            waits=waits if self._skip else around.waits,
+        )
+        self._tokens.append(ambient.MODE.set(mode))
+        return waits
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ambient.MODE.reset(self._tokens.pop())
+
+    def __call__(self, fn: F) -> F:
+        """Have each call of a sync or async function run in this mode; raises ConfigError for generators."""
+        if colour(fn) == ASYNC:
+
+            @wraps(fn)
+            async def guarded(*args: Any, **kwargs: Any) -> Any:
+                with self._fresh():
+                    return await fn(*args, **kwargs)
+
+        elif colour(fn) == SYNC:
+
+            @wraps(fn)
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                with self._fresh():
+                    return fn(*args, **kwargs)
+
+        else:
+            from perdure.errors import ConfigError
+
+            raise ConfigError(f"a mode decorates a sync or async function, not a generator, got {fn!r}")
+        return guarded  # type: ignore[return-value] # it has fn's parameters
+
+    def _fresh(self) -> Switch:
+        return Switch(disabled=self._disabled, skip=self._skip)
+
+
+def disabled() -> Switch:
+    """Make every guarded call in the block a single attempt; also as a decorator.
+
+    Errors come out at once and unchanged but for the note. It holds for this context: other tasks and threads
+    are not affected, tasks started in the block are. For a whole process, set ``PERDURE_DISABLED=1``.
+    """
+    return Switch(disabled=True)
+
+
+def no_waits() -> Switch:
+    """Skip all waits in the block; the list it gives holds them, in seconds and in order. Also as a decorator.
+
+    Time does not pass for deadlines; use ``VirtualClock`` where it should. It holds for this context: other
+    tasks and threads are not affected, tasks started in the block are.
+    """
+    return Switch(skip=True)
+
+
+@contextmanager
+def record_events() -> Generator[list[Event]]:
+    """Collect every event while the block runs, of all threads and tasks."""
+    seen: list[Event] = []
+    stop = events.listen(seen.append)
+    try:
+        yield seen
+    finally:
+        stop()
+
+
+def reset() -> None:
+    """Forget all that perdure knows in this process: listeners, registered faults, a shutdown, log limits.
+
+    Policies are values and stay as they are. Call it between tests, not while guarded calls run.
+    """
+    events.clear()
+    faults.reset()
+    logs.forget()
+    shutdown.reopen(force=True)
+    bypass.clear()
+    run.disabled_by_environment = run.read_environment()
