@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
         def call_later(self, delay: float, callback: Callable[[], object], /) -> Handle:
             """Have ``callback()`` called after ``delay`` seconds."""
+            ...
 
 
 LONGEST = min(TIMEOUT_MAX, 86_400.0)
@@ -78,5 +79,8 @@ monotonic: Callable[[], float] = time.monotonic
 wall: Callable[[], float] = time.time
 random: Callable[[], float] = _first_random
 sleep: Callable[[float], None] = _real_sleep
+epoch = 0
+"""Changes whenever the clock is replaced: times of different epochs are not compared."""
+
 virtual: Virtual | None = None
 """The virtual clock in force, or None in real time."""

@@ -11,6 +11,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, Gen
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 SYNC, ASYNC, GENERATOR, ASYNC_GENERATOR = "sync", "async", "generator", "async generator"
 
@@ -43,9 +44,8 @@ def underlying(function: object) -> CodeType | None:
         elif _is_partial(function):
             function = getattr(function, "func", None)
         else:
-            call = next(
-                (vars(cls)["__call__"] for cls in type(function).__mro__ if "__call__" in vars(cls)), None
-            )
+            kind: type = type(function)
+            call = next((vars(cls)["__call__"] for cls in kind.__mro__ if "__call__" in vars(cls)), None)
             if isinstance(function, type) or not isinstance(call, FunctionType):
                 return None
             function = call
@@ -87,7 +87,7 @@ def started(value: object) -> bool:
     return False
 
 
-def _async_generator_suspended(value: AsyncGeneratorType[object, object]) -> bool:
+def _async_generator_suspended(value: Any) -> bool:
     suspended: bool | None = getattr(value, "ag_suspended", None)
     if suspended is not None:
         return suspended

@@ -105,12 +105,13 @@ def _backoff(value: Any) -> Backoff:
         "exponential": backoff.Exponential,
         **{name.lower(): getattr(shapes, name) for name in shapes.__all__ if name != "AfterImmediate"},
     }
-    if not isinstance(value, dict) or value.get("kind") not in kinds:
+    table: dict[str, Any] = value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+    if table.get("kind") not in kinds:
         raise ConfigError(f"backoff must be a table with kind = one of {', '.join(kinds)}, got {value!r}")
     amounts = {"base", "cap", "step", "first", "unit", "delay"}
     given: dict[str, Any] = {
         key: seconds(one, field=f"backoff.{key}") if key in amounts else one
-        for key, one in value.items()
+        for key, one in table.items()
         if key not in {"kind", "after_immediate"}
     }
     if "delays" in given:
@@ -118,16 +119,17 @@ def _backoff(value: Any) -> Backoff:
             seconds(one, field=f"backoff.delays[{i}]") for i, one in enumerate(_listed(given["delays"]))
         ]
     try:
-        made = kinds[value["kind"]](**given)
+        made = kinds[table["kind"]](**given)
     except TypeError as error:
-        raise ConfigError(f"backoff of kind {value['kind']}: {error}") from None
-    return made.after_immediate() if value.get("after_immediate") else made
+        raise ConfigError(f"backoff of kind {table['kind']}: {error}") from None
+    return made.after_immediate() if table.get("after_immediate") else made
 
 
 def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise ConfigError(f"backoff.delays must be a list of durations, got {value!r}")
-    return value
+    delays: list[Any] = value  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+    return delays
 
 
 def _wanted(field: str, value: Any) -> tuple[Any, ...]:
@@ -138,7 +140,8 @@ def _wanted(field: str, value: Any) -> tuple[Any, ...]:
 
     kinds = {kind.value: kind for kind in FaultKind}
     wanted: list[Any] = []
-    for one in value if isinstance(value, list) else [value]:
+    several: list[Any] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+    for one in several:
         found = kinds.get(one) or getattr(builtins, str(one), None)
         if found is None:
             raise ConfigError(
@@ -173,9 +176,10 @@ def _tables(data: dict[str, Any], file: Path) -> Iterator[tuple[str, str, dict[s
 def _named(
     root: dict[str, Any], section: str, file: Path, prefix: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    tables = root.get(section, {})
-    if not isinstance(tables, dict):
-        raise ConfigError(f"{file}: {prefix}{section} must be a table of tables, got {tables!r}")
+    given: Any = root.get(section, {})
+    if not isinstance(given, dict):
+        raise ConfigError(f"{file}: {prefix}{section} must be a table of tables, got {given!r}")
+    tables: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{file}: {prefix}{section}.{name} must be a table, got {table!r}")

@@ -7,6 +7,7 @@ gates, limits, hedges, fallbacks and budgets. An event is made only when someone
 
 from __future__ import annotations
 
+from _thread import allocate_lock
 from dataclasses import dataclass, field, fields
 
 from perdure import bypass, clock
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
     from perdure.faults import Fault
 
+    Listeners = tuple[Callable[["Event"], object], ...]
+
 __all__ = ["Event", "emit", "listen"]
+
 
 SEVERITIES = ("debug", "info", "warning", "error")
 
@@ -62,7 +66,8 @@ class Event:
         return shown
 
 
-listeners: tuple[Callable[[Event], object], ...] = ()
+listeners: Listeners = ()
+_lock = allocate_lock()
 _complained: set[int] = set()
 
 
@@ -81,10 +86,10 @@ def listen(listener: Callable[[Event], object]) -> Callable[[], None]:
 
         raise ConfigError(f"listener must be a plain callable that takes an event, got {given!r}")
     entry = _Listener(listener)
-    _set((*listeners, entry))
+    _change(lambda before: (*before, entry))
 
     def stop() -> None:
-        _set(tuple(one for one in listeners if one is not entry))
+        _change(lambda before: tuple(one for one in before if one is not entry))
 
     return stop
 
@@ -110,21 +115,22 @@ def emit(event: Event) -> None:
             _complain(listener, error)
 
 
-def restore(earlier: tuple[Callable[[Event], object], ...]) -> None:
+def restore(earlier: Listeners) -> None:
     """Put back the listeners of an earlier moment (for tests)."""
-    _set(earlier)
+    _change(lambda _: earlier)
 
 
 def clear() -> None:
     """Forget all listeners (for tests)."""
     _complained.clear()
-    _set(())
+    _change(lambda _: ())
 
 
-def _set(value: tuple[Callable[[Event], object], ...]) -> None:
+def _change(to: Callable[[Listeners], Listeners]) -> None:
     global listeners  # noqa: PLW0603 - replaced as a whole, so readers need no lock
-    listeners = value
-    bypass.set_reason("listeners", on=bool(value))
+    with _lock:
+        listeners = to(listeners)
+        bypass.set_reason("listeners", on=bool(listeners))
 
 
 def _complain(listener: Callable[[Event], object], error: Exception) -> None:

@@ -261,7 +261,8 @@ def _decorate(policy: Retry, fn: Any) -> Any:
     from perdure.engine.fused import wrap
 
     if isinstance(fn, (classmethod, staticmethod)):
-        return type(fn)(_decorate(policy, fn.__func__))
+        bound: Any = fn  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+        return type(bound)(_decorate(policy, bound.__func__))
     if not callable(fn) or isinstance(fn, (Retry, Backoff)) or _is_error_type(fn):
         from perdure.colour import discard
         from perdure.errors import ConfigError

@@ -26,8 +26,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from perdure.colour import is_coroutine_function
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +201,8 @@ def check_jitter(jitter: Jitter) -> None:
         if jitter in NAMED_JITTERS:
             return
     elif callable(jitter):
+        from perdure.colour import is_coroutine_function
+
         if not is_coroutine_function(jitter):
             return
     elif is_finite(jitter) and 0 < jitter <= 1:

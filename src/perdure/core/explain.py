@@ -121,7 +121,7 @@ def _delays(policy: Retry) -> list[dict[str, float]]:
     expected delay and the median are both the middle.
     """
     last = SHOWN + 1 if policy.attempts is None else min(policy.attempts, SHOWN + 1)
-    listed = []
+    listed: list[dict[str, float]] = []
     for attempt in range(2, last + 1):
         low, high = policy.backoff.typical(attempt - 1)
         middle = (low + high) / 2
@@ -163,7 +163,7 @@ def _highest(backoff: Backoff, n: int) -> float:
 
 
 def _warnings(policy: Retry) -> list[Warning_]:
-    found = []
+    found: list[Warning_] = []
     if policy.attempts is None and policy.deadline is not None and _finite(policy.deadline) is None:
         found.append(
             Warning_("unbounded", "neither attempts nor time are bounded; set attempts= or a deadline")
@@ -239,7 +239,8 @@ def _exhaustion(policy: Retry) -> str:
 
 
 def _parts(wanted: Any) -> tuple[Any, ...]:
-    return wanted if isinstance(wanted, tuple) else (wanted,)
+    several: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+    return several
 
 
 def _wanted(wanted: Any, default: str) -> str:

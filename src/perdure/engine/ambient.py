@@ -216,7 +216,8 @@ def _pause_all() -> list[Lease | TrioLease]:
     """Keep the ends around from interrupting this task; those of other tasks are not touched."""
     from perdure.engine.waiting import current_task
 
-    task, end, paused = current_task(), ENDS.get(), []
+    task, end = current_task(), ENDS.get()
+    paused: list[Lease | TrioLease] = []
     while end is not None and end.at is not None:
         if end.open and end.lease is not None and end.lease.task is task:
             end.lease.pause()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _STALE, _AMBIGUOUS = FaultKind.STALE, FaultKind.AMBIGUOUS
 _TRANSIENT, _THROTTLED = FaultKind.TRANSIENT, FaultKind.THROTTLED
+_GROUP: type[Exception] = ExceptionGroup
 _REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
 _UNREPLAYABLE = Stop(StopReason.UNREPLAYABLE)
 _SHUTDOWN = Stop(StopReason.SHUTDOWN)
@@ -106,7 +107,7 @@ class Run:
         if self.error is not None:
             now = self.began = clock.monotonic()
             deadline = self.policy.deadline
-            late = deadline is not None and now > self.start + deadline  # type: ignore[operator] # it failed, so start is known
+            late = deadline is not None and now > self.since() + deadline
             if late or shutdown.closing or ambient.ENDS.get() is not None:
                 self._raise_if_late(now, late=late)
             self.error = None
@@ -167,7 +168,7 @@ class Run:
         if self.start is None:
             self.start = now
         # Verdicts and marks lie in the error's dict, or in that of what caused it.
-        marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, ExceptionGroup)
+        marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, _GROUP)
         if marked and policy.nested != "both" and enclosed(error, self) is not None:
             return _NESTED
         if selector is None or fault is _REJECTED:

@@ -27,7 +27,7 @@ class Matcher:
     def __init__(self, field: str, wanted: Any) -> None:
         self.field = field
         self.predicate: Callable[[Exception], object] | None = None
-        parts: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)
+        parts: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
         self.types: tuple[type[Exception], ...] = tuple(one for one in parts if isinstance(one, type))
         self.kinds = tuple(one for one in parts if isinstance(one, FaultKind))
         for one in parts:
@@ -122,7 +122,8 @@ def delays(policy: Retry, n: int | None, seed: int | None) -> tuple[float, ...]:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise ConfigError(f"n must be a whole number >= 0, got {n!r}")
     draw = Random(seed).random
-    u, drawn, previous = draw(), [], None
+    u, previous = draw(), None
+    drawn: list[float] = []
     for retry in range(1, count + 1):
         previous = policy.backoff.drawn(retry, previous, draw, u)
         drawn.append(previous)

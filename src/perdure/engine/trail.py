@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from perdure import clock
 from perdure.durations import human
 from perdure.engine.naming import call_id, operation
 from perdure.outcome import AttemptRecord, Outcome, StopReason
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import FrameType, TracebackType
+    from typing import Any
 
     from perdure.core.decide import Stop
     from perdure.engine.run import Run
@@ -45,6 +47,10 @@ def public(raw: RawRecord, start: float) -> AttemptRecord:
     return AttemptRecord(number, began - start, ended - began, fault, delay, source, error)
 
 
+RELAYS = {"concurrent", "asyncio", "trio", "outcome", "anyio"}
+"""What raises in one task or thread the error of another."""
+
+
 class Trail:
     """The record of one call that gave up; see the module."""
 
@@ -52,6 +58,8 @@ class Trail:
         "at",
         "call_id",
         "elapsed",
+        "epoch",
+        "frame",
         "function",
         "marked",
         "number",
@@ -75,7 +83,8 @@ class Trail:
         self.at = now
         self.function: int | None = id(run.fn)
         self.stack: frozenset[int] = frozenset(_frame_ids() if marked else ())
-        self.tail = 0
+        self.epoch = clock.epoch
+        self.tail = self.frame = 0  # of the traceback, see attach()
 
     @property
     def records(self) -> tuple[AttemptRecord, ...]:
@@ -101,6 +110,7 @@ def _revive(
     trail.stop, trail.elapsed, trail.raw = stop, elapsed, records
     trail.start = 0.0
     trail.marked, trail.at, trail.function, trail.stack, trail.tail = False, 0.0, None, frozenset(), 0
+    trail.epoch, trail.frame = 0, 0
     return trail
 
 
@@ -126,11 +136,16 @@ def attach(error: BaseException, trail: Trail, note: str) -> None:
     """Leave the trail and its note on the error, in place of an earlier call's."""
     values = _dict_of(error)
     values[KEY] = trail
-    trail.tail = id(error.__traceback__)
+    trace = error.__traceback__
+    trail.tail, trail.frame = id(trace), 0 if trace is None else id(trace.tb_frame)
     notes = values.get("__notes__")
     if isinstance(notes, list):
-        notes[:] = [one for one in notes if not (isinstance(one, str) and one.startswith(PREFIX))]
+        _drop_ours(notes)  # pyright: ignore[reportUnknownArgumentType] # of whatever
     add_note(error, note)
+
+
+def _drop_ours(notes: list[Any]) -> None:
+    notes[:] = [one for one in notes if not str(one).startswith(PREFIX)]
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -148,18 +163,32 @@ def enclosed(error: BaseException, run: Run) -> Trail | None:
     """The mark that an inner call, made within this one, left on the error or on what caused it.
 
     On the same stack the inner call saw this call's frame below it. A call in another task or thread cannot:
-    there its mark counts when it was made since this call began, by another function; the same function on
-    another stack is a sibling that happens to raise the same exception object.
+    there its mark counts when it was made since this call began, by another function, and the error came here
+    without being raised anew (as an exception object that several functions share would be).
     """
+    trace = error.__traceback__
+    known = run.began is not None  # a policy without a deadline read no clock before its first failure
     for one in _marked(error):
-        trace = error.__traceback__
-        known = run.began is not None  # a policy without a deadline read no clock before its first failure
         since_start = known and one.at >= run.since()
-        if trace is not None and id(trace.tb_frame) in one.stack and (since_start or not known):
-            return one
-        if since_start and one.function != id(run.fn):
+        if trace is not None and id(trace.tb_frame) in one.stack:
+            if since_start or not known:
+                return one
+        elif since_start and one.function != id(run.fn) and not _raised_anew(trace, one.frame):
             return one
     return None
+
+
+def _raised_anew(trace: TracebackType | None, frame: int) -> bool:
+    """Whether somebody but a relay between tasks raised the error with its object, above this frame."""
+    from opcode import opmap
+
+    while trace is not None and id(trace.tb_frame) != frame:
+        code, at = trace.tb_frame.f_code.co_code, trace.tb_lasti
+        is_raise = code[at] == opmap["RAISE_VARARGS"] and code[at + 1] > 0
+        if is_raise and trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in RELAYS:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def trim(error: BaseException, tail: int) -> None:
@@ -205,12 +234,13 @@ def _marked(error: BaseException) -> Iterator[Trail]:
         one = todo.pop()
         seen += 1
         trail = trail_of(one)
-        if trail is not None and trail.marked:
+        if trail is not None and trail.marked and trail.epoch == clock.epoch:
             yield trail
         if one.__cause__ is not None:
             todo.append(one.__cause__)
         if isinstance(one, BaseExceptionGroup):
-            todo.extend(one.exceptions)
+            members: tuple[BaseException, ...] = one.exceptions  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] # of any kind
+            todo.extend(members)
 
 
 def _frame_ids() -> Iterator[int]:

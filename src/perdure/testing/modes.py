@@ -53,25 +53,23 @@ class Switch:
 
     def __call__(self, fn: F) -> F:
         """Have each call of a sync or async function run in this mode; raises ConfigError for generators."""
-        if colour(fn) == ASYNC:
-
-            @wraps(fn)
-            async def guarded(*args: Any, **kwargs: Any) -> Any:
-                with self._fresh():
-                    return await fn(*args, **kwargs)
-
-        elif colour(fn) == SYNC:
-
-            @wraps(fn)
-            def guarded(*args: Any, **kwargs: Any) -> Any:
-                with self._fresh():
-                    return fn(*args, **kwargs)
-
-        else:
+        kind: str = colour(fn)
+        if kind not in {ASYNC, SYNC}:
             from perdure.errors import ConfigError
 
             raise ConfigError(f"a mode decorates a sync or async function, not a generator, got {fn!r}")
-        return guarded  # type: ignore[return-value] # it has fn's parameters
+
+        @wraps(fn)
+        def switched(*args: Any, **kwargs: Any) -> Any:
+            with self._fresh():
+                return fn(*args, **kwargs)
+
+        @wraps(fn)
+        async def aswitched(*args: Any, **kwargs: Any) -> Any:
+            with self._fresh():
+                return await fn(*args, **kwargs)
+
+        return aswitched if kind == ASYNC else switched  # type: ignore[return-value] # it has fn's parameters
 
     def _fresh(self) -> Switch:
         return Switch(disabled=self._disabled, skip=self._skip)

@@ -74,9 +74,11 @@ class Script:
         return (outcome.seconds, outcome.outcome) if isinstance(outcome, took) else (0.0, outcome)
 
 
-def _deliver(outcome: object) -> object:
-    if isinstance(outcome, BaseException) or (
-        isinstance(outcome, type) and issubclass(outcome, BaseException)
-    ):
+def _deliver(outcome: Any) -> Any:
+    if _is_error(outcome):
         raise outcome
     return outcome
+
+
+def _is_error(outcome: object) -> bool:
+    return issubclass(outcome if isinstance(outcome, type) else type(outcome), BaseException)

@@ -85,6 +85,7 @@ class VirtualClock:
         def restore() -> None:
             clock.monotonic, clock.wall, clock.random, clock.sleep = before
             clock.virtual = None
+            clock.epoch += 1
             bypass.release("virtual clock")
 
         self._restore = [restore, _patch_asyncio(self), _patch_hints(self)]
@@ -93,6 +94,7 @@ class VirtualClock:
         clock.random = self.random.random
         clock.sleep = self.sleep
         clock.virtual = self
+        clock.epoch += 1
         bypass.hold("virtual clock")
         return self
 
