@@ -7,13 +7,24 @@ general path, which looks at all of these.
 
 from __future__ import annotations
 
+import os
 from _thread import allocate_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False}
 """The globals of every generated wrapper; ``perdure.engine.fused`` fills it."""
 
 _lock = allocate_lock()
 _reasons: dict[str, int] = {}
+
+
+def after_fork(callback: Callable[[], None]) -> None:
+    """Have ``callback()`` called in forked children, to drop locks and waits of threads that are not there."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=callback)
 
 
 def hold(reason: str) -> None:
@@ -49,3 +60,11 @@ def clear() -> None:
     with _lock:
         _reasons.clear()
         NAMESPACE["_slow"] = False
+
+
+def _new_lock() -> None:
+    global _lock  # noqa: PLW0603 - a thread that held it is not in the child
+    _lock = allocate_lock()
+
+
+after_fork(_new_lock)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from _thread import TIMEOUT_MAX, LockType, allocate_lock
 
+from perdure import bypass
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,3 +86,6 @@ epoch = 0
 
 virtual: Virtual | None = None
 """The virtual clock in force, or None in real time."""
+
+
+bypass.after_fork(_waiting.clear)

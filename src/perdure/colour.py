@@ -6,6 +6,7 @@ it returned, see ``is_awaitable``.
 
 from __future__ import annotations
 
+import sys
 from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ _CO_ASYNC_GENERATOR = 0x200
 
 def colour(function: Callable[..., object]) -> str:
     """One of sync, async, generator, async generator, by what the callable is made of."""
-    marked = _marked_coroutine(function)
+    marked = _marked_coroutine(function) or _says_coroutine(function)
     code = underlying(function)
     if code is None:
         return ASYNC if marked else SYNC
@@ -100,7 +101,17 @@ def _async_generator_suspended(value: Any) -> bool:
 
 def _marked_coroutine(function: object) -> bool:
     """``inspect.markcoroutinefunction`` (3.12) sets this on functions that return coroutines."""
-    return hasattr(function, "_is_coroutine_marker")
+    inspect = sys.modules.get("inspect")  # without which nobody can have marked it
+    mark = getattr(inspect, "_is_coroutine_mark", None)
+    return mark is not None and getattr(function, "_is_coroutine_marker", None) is mark
+
+
+def _says_coroutine(function: object) -> bool:
+    """Whether an object that is no function has the flags of a coroutine's code, as AsyncMock does."""
+    if isinstance(function, (FunctionType, MethodType)):
+        return False
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    return isinstance(flags, int) and bool(flags & _CO_COROUTINE)
 
 
 def _is_partial(function: object) -> bool:

@@ -140,3 +140,11 @@ def _complain(listener: Callable[[Event], object], error: Exception) -> None:
     from logging import getLogger
 
     getLogger("perdure").warning("a listener raised and was ignored: %r", error, exc_info=error)
+
+
+def _new_lock() -> None:
+    global _lock  # noqa: PLW0603 - a thread that held it is not in the child
+    _lock = allocate_lock()
+
+
+bypass.after_fork(_new_lock)

@@ -91,5 +91,8 @@ class Outcome(Valued[T_co]):
     def unwrap(self) -> T_co:
         """Return the value, or raise the error that the call would have raised."""
         if self.error is not None:
-            raise self.error
+            try:
+                raise self.error
+            finally:
+                del self  # else this frame, in the error's traceback, would hold what holds the error
         return self.value  # type: ignore[return-value] # ok means that the value is a T

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from perdure.engine.fused import Site
 
 
-async def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A whole async call on the general path."""
+def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Awaitable[Any]:
+    """A whole async call on the general path, to be awaited at once."""
     run = Run(site.policy, site.fn, args, kwargs)
     run.begin()
-    return await drive(run)
+    return drive(run)
 
 
-async def adopt(run: Run, first: Awaitable[Any]) -> Any:
+def adopt(run: Run, first: Awaitable[Any]) -> Awaitable[Any]:
     """Go on with a call whose function looked sync and returned an awaitable: await that as its attempt."""
-    return await drive(run, lambda: first)
+    return drive(run, lambda: first)
 
 
 async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noqa: C901 - see the comment in it
@@ -59,6 +59,8 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
             first = None
             if run.success(value):
                 return value
+            if run.stop is not None:
+                raise run.take_error()
 
 
 async def prepare(run: Run, *, waited: bool = False) -> None:

@@ -39,6 +39,7 @@ class Attempt:
         "_limit",
         "_mode",
         "_swallow",
+        "around",
         "entered",
         "frame",
         "left",
@@ -49,6 +50,7 @@ class Attempt:
 
     def __init__(self, run: Run, *, interrupts: bool) -> None:
         self.number = run.number
+        self.around: Attempt | None = None  # the block it is entered in
         self.frame = 0  # the id of the frame that entered it
         self.where: tuple[int, object] = (0, None)  # and its thread and task
         self.run = run
@@ -86,8 +88,11 @@ class Attempt:
         The block swallows that while attempts remain. With ``on_exhausted="return"`` the last value is
         returned all the same.
         """
-        if self.run.policy.reject is None or self._accepts(value):
+        run = self.run
+        if run.policy.reject is None or self._accepts(value):
             return value
+        if run.stop is not None:
+            raise run.take_error()
         self._swallow = True
         raise ResultRejected(value)
 
@@ -109,6 +114,7 @@ class Attempt:
         run = self.run
         self.frame = id(sys._getframe(1))
         self.where = shutdown.whereabouts()
+        self.around = ambient.BLOCK.get()
         self._block = ambient.BLOCK.set(self)
         shutdown.BLOCKS[id(self)] = self.where
         if run.policy.nested == "outer":

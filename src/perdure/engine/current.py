@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from perdure.engine import ambient, shutdown
-from perdure.engine.naming import operation, operation_name
+from perdure.engine.naming import operation
 from perdure.engine.run import Run
 
 TYPE_CHECKING = False
@@ -68,8 +68,8 @@ def _of_frame(frame: FrameType) -> Current | None:
     site = names.get("_site")
     if site is None:
         return None
-    policy = site.policy
-    return Current(1, policy.attempts, policy.name or operation_name(site.fn))
+    run = Run(site.policy, site.fn, (), {}, None, 1)  # as the wrapper would make it at its first failure
+    return _of_run(run)
 
 
 def _of_run(run: Run) -> Current:

@@ -6,7 +6,8 @@ from perdure import clock, events
 from perdure.engine import logs, telling
 from perdure.engine.hooks import ask
 from perdure.engine.naming import call_id, operation
-from perdure.engine.trail import MARKED, Trail, add_note, attach, enclosed, explain_stop, public
+from perdure.engine.nesting import ENOUGH, enclosed
+from perdure.engine.trail import Trail, add_note, attach, explain_stop, public
 from perdure.outcome import Outcome, StopReason
 
 TYPE_CHECKING = False
@@ -32,12 +33,12 @@ def give_up(
 ) -> None:
     """The call ends with this error, which the driver raises; ``waited``: its attempt was told of before."""
     run.stop = stop.reason
-    if stop.reason is StopReason.NESTED:
-        inner = enclosed(error, run)
-        who = "an inner call" if inner is None else f"{inner.operation} (call {inner.call_id})"
+    inner = enclosed(error, run)
+    marked = stop.reason in ENOUGH and (run.allowed is None or run.allowed > 1)
+    if inner is not None and not marked:  # the innermost mark stays, for layers further out
+        who = f"{inner.operation} (call {inner.call_id})"
         add_note(error, f"not retried by {operation(run)}: {who} had already given up on it")
     else:
-        marked = stop.reason in MARKED and (run.allowed is None or run.allowed > 1)
         note = explain_stop(run, stop, now - run.since(), fault.why)
         attach(error, Trail(run, stop.reason, now, marked=marked), note)
         logs.gave_up(run, error, fault, stop)

@@ -12,11 +12,12 @@ import os
 from perdure import clock, events
 from perdure.colour import ONE_SHOT, started
 from perdure.core.decide import Again, Stop, decide
-from perdure.engine import ambient, ending, hooks, logs, shutdown, telling
+from perdure.engine import ambient, ending, hooks, logs, nesting, shutdown, telling
 from perdure.engine.naming import operation
-from perdure.engine.trail import enclosed, trim
+from perdure.engine.trail import trim
 from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind, Safety, classify, safety_of
+from perdure.faults.rules import classify_unmarked
 from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
@@ -32,6 +33,9 @@ _STALE, _AMBIGUOUS = FaultKind.STALE, FaultKind.AMBIGUOUS
 _TRANSIENT, _THROTTLED = FaultKind.TRANSIENT, FaultKind.THROTTLED
 _GROUP: type[Exception] = ExceptionGroup
 _REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
+KEPT = 100
+"""So many records are kept: the first tenth, and the last of the rest."""
+
 _UNREPLAYABLE = Stop(StopReason.UNREPLAYABLE)
 _SHUTDOWN = Stop(StopReason.SHUTDOWN)
 _NESTED = Stop(StopReason.NESTED)
@@ -48,17 +52,22 @@ disabled_by_environment = read_environment()
 class Run:
     """One call in progress; belongs to the thread or task that makes it."""
 
-    # Defaults on the class: a run is made at a failure, and most of them never change most of these.
-    delay: float | None = None
-    refreshed = False
-    error: Exception | None = None
-    seen = 0  # the id of the last error, and of the end of its traceback: the same object may come again
-    tail = 0
-    u: float | None = None
-    stop: StopReason | None = None
-    call_id = ""
-    waits: list[float] | None = None
-    disabled = False
+    __slots__ = (
+        *(
+            "policy",
+            "fn",
+            "args",
+            "kwargs",
+            "start",
+            "began",
+            "made",
+            "number",
+            "allowed",
+            "records",
+            "delay",
+        ),
+        *("error", "u", "refreshed", "stop", "call_id", "waits", "disabled"),
+    )
 
     def __init__(
         self,
@@ -75,8 +84,16 @@ class Run:
         self.kwargs = kwargs
         self.start = self.began = start  # when the call and the attempt began; None: no clock was read
         self.number = number
-        self.records: list[RawRecord] = []
         self.allowed = policy.attempts
+        self.records: list[RawRecord] = []
+        self.error: Exception | None = None
+        self.made: int | None = None  # how many trails there were when the attempt began
+        self.delay: float | None = None
+        self.u: float | None = None
+        self.refreshed = self.disabled = False
+        self.waits: list[float] | None = None
+        self.stop: StopReason | None = None
+        self.call_id = ""
         if ambient.MODE.get() is not None or disabled_by_environment:
             self._obey(ambient.mode() or ambient.Mode())
 
@@ -95,8 +112,9 @@ class Run:
             ending.refuse(self, shutdown.refusal(operation(self)), StopReason.SHUTDOWN)
         end = ambient.nearest()
         if end is not None and end.at is not None and end.at <= start:
-            late = DeadlineExceeded("the deadline had passed before the call")
-            ending.refuse(self, late, StopReason.DEADLINE)
+            ending.refuse(
+                self, DeadlineExceeded("the deadline had passed before the call"), StopReason.DEADLINE
+            )
 
     def next_attempt(self) -> Callable[[], object] | None:
         """Count an attempt that begins now; returns what must be refreshed first, if anything.
@@ -114,6 +132,7 @@ class Run:
             if not self.delay and self.records[-1][5] == "refresh":
                 refresh = self.policy.refresh
         self.number += 1
+        self.made = nesting.made
         if events.listeners:
             telling.attempt_started(self)
         return refresh
@@ -124,18 +143,20 @@ class Run:
         if not isinstance(error, Exception):
             ending.passed(self, error, now)
             return False
-        if id(error) == self.seen:
-            trim(error, self.tail)
-        fault = classify(error)
-        decision = self._judge(error, fault, now)
+        # Verdicts and marks lie in the error's dict, or in that of what caused it.
+        marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, _GROUP)
+        if self.records or marked:
+            trim(error, self)
+        fault = classify(error) if marked else classify_unmarked(error)
+        decision = self._judge(error, fault, now, marked=marked)
         if type(decision) is Again:
             return self._goes_on(error, fault, decision, now)
         return self._stops(error, fault, decision, now)  # type: ignore[arg-type] # what is not Again is Stop
 
     def success(self, value: object) -> bool:
-        """Take a returned value: True when the call ends with it, False to wait ``delay`` and go on.
+        """Take a returned value: True when the call ends with it.
 
-        Raises ResultRejected when ``reject=`` refuses the value and nothing is left to do.
+        False: ``reject=`` refuses it. Then wait ``delay`` and go on or, where ``stop`` is set, raise the error.
         """
         if self.policy.reject is not None and not self.accepts(value):
             return False
@@ -144,7 +165,7 @@ class Run:
         return True
 
     def accepts(self, value: object) -> bool:
-        """Whether the value ends the call; False to wait ``delay`` and go on. Raises as ``success`` does."""
+        """Whether the value ends the call; False as for ``success``."""
         reject = self.policy.reject
         rejected = reject is not None and bool(hooks.ask(reject, "reject=", value))
         return not rejected or self._ends_rejected(value)
@@ -156,20 +177,23 @@ class Run:
             return policy.attempt_timeout
         return float(policy.attempt_timeout * policy.shrink ** (self.number - 1))
 
+    def take_error(self) -> Exception:
+        """Hand over the error that the call ends with, keeping none."""
+        error, self.error = self.error, None
+        return error or RuntimeError("no error to raise")
+
     def since(self) -> float:
         """When the call began; without a deadline, which reads no clock before, when it first failed."""
         if self.start is None:
             self.start = clock.monotonic()
         return self.start
 
-    def _judge(self, error: Exception, fault: Fault, now: float) -> Again | Stop:  # noqa: C901 - see below
+    def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:  # noqa: C901 - see below
         """Gather what the decision needs, and decide. Flat, as it runs at every failure."""
         policy, kind, selector = self.policy, fault.kind, self.policy.selector
         if self.start is None:
             self.start = now
-        # Verdicts and marks lie in the error's dict, or in that of what caused it.
-        marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, _GROUP)
-        if marked and policy.nested != "both" and enclosed(error, self) is not None:
+        if marked and policy.nested != "both" and nesting.enclosed(error, self) is not None:
             return _NESTED
         if selector is None or fault is _REJECTED:
             wanted = kind is _TRANSIENT or kind is _AMBIGUOUS or kind is _THROTTLED
@@ -207,8 +231,9 @@ class Run:
     def _goes_on(self, error: Exception, fault: Fault, again: Again, now: float) -> bool:
         delay = self.delay = again.delay
         self.error = error
-        self.seen, self.tail = id(error), id(error.__traceback__)
         text = text_of(error)
+        if len(self.records) >= KEPT:
+            del self.records[KEPT // 10]
         self.records.append((self.number, self.began, now, fault, delay, again.source, type(error), text))
         if again.source == "refresh":
             self.refreshed = True
@@ -244,20 +269,18 @@ class Run:
             ending.raise_late(self, Stop(StopReason.DEADLINE, 0.0), now)
 
     def _ends_rejected(self, value: object) -> bool:
-        """A rejected result: False to go on, True to return it all the same, or its error is raised."""
+        """A rejected result: False to go on, or to raise ``error`` where ``stop`` is set; True to return it."""
         error: Exception = ResultRejected(value)
         now = clock.monotonic()
-        decision = self._judge(error, _REJECTED, now)
+        decision = self._judge(error, _REJECTED, now, marked=False)
         if isinstance(decision, Again):
             self._goes_on(error, _REJECTED, decision, now)
             return False
         self._stops(error, _REJECTED, Stop(StopReason.REJECTED, decision.delay), now)
         if self.policy.on_exhausted == "return":
             return True
-        try:
-            raise error
-        finally:
-            del error
+        self.error = error
+        return False
 
 
 def text_of(error: BaseException) -> str:

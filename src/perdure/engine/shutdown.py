@@ -178,6 +178,8 @@ def _in_flight() -> bool:
         return True
     if any(where != whereabouts() for where in tuple(BLOCKS.values())):
         return True
+    if waiting.maybe_loop() is None and not waiting.in_trio():
+        del stacks[here]  # a loop below here has stopped, or is that of a process that this was forked from
     suspended = (frame for task in _tasks(stacks.values()) for frame in _coroutine_frames(task))
     return any(is_guarded(frame) and id(frame) not in mine for frame in suspended)
 
@@ -228,3 +230,12 @@ def _read(grace: float) -> float:
     from perdure.durations import seconds
 
     return seconds(grace, field="grace")
+
+
+def _forget_other_threads() -> None:
+    for block, where in tuple(BLOCKS.items()):
+        if where[0] != get_ident():
+            del BLOCKS[block]
+
+
+bypass.after_fork(_forget_other_threads)

@@ -57,6 +57,8 @@ def drive(run: Run) -> Any:
                 return adopt(run, value)
             if run.success(value):
                 return value
+            if run.stop is not None:
+                raise run.take_error()
 
 
 def prepare(run: Run) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 
-from perdure import clock
+from perdure import bypass, clock
 from perdure.engine.waiting import in_trio, maybe_loop
 
 TYPE_CHECKING = False
@@ -169,3 +169,6 @@ def _new_queue(loop: Loop, length: float) -> _Queue:
 def _is_cancelled(error: BaseException) -> bool:
     cancelled: type[BaseException] = sys.modules["asyncio"].CancelledError
     return isinstance(error, cancelled)
+
+
+bypass.after_fork(_queues.clear)

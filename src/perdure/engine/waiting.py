@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from math import ceil
 
-from perdure import clock
+from perdure import bypass, clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,3 +165,11 @@ def _from_outside(call: Callable[..., object], *args: object) -> None:
         call(*args)
     except RuntimeError:
         pass  # the loop ended in the meantime, and its waits with it
+
+
+def _forget() -> None:
+    _loops.clear()
+    _bells.clear()
+
+
+bypass.after_fork(_forget)

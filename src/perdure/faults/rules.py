@@ -7,6 +7,7 @@ is imported to recognise its exceptions, and a table is loaded when a class of i
 
 from __future__ import annotations
 
+import os
 from _thread import allocate_lock
 
 from perdure.faults.chain import is_group, links
@@ -88,6 +89,11 @@ def classify(obj: object) -> Fault:
         return fault_of_response(obj) or NOT_A_FAILURE
     except Exception as error:  # noqa: BLE001 - a classifier that raises would hide the failure it was asked about
         return Fault(FaultKind.PERMANENT, None, f"reading it raised {type(error).__qualname__}")
+
+
+def classify_unmarked(exc: BaseException) -> Fault:
+    """`classify` for an exception that has an empty `__dict__` and no cause: it cannot bear a verdict."""
+    return _constant.get(type(exc)) or classify(exc)
 
 
 def known_fault(exc: BaseException) -> Fault | None:
@@ -242,3 +248,12 @@ def _taken(link: BaseException, explicit: bool) -> Fault | None:  # noqa: FBT001
 
 def _unknown(exc: BaseException) -> Fault:
     return BARE_OSERROR if isinstance(exc, OSError) else UNKNOWN
+
+
+def _new_lock() -> None:
+    global _lock  # noqa: PLW0603 - a thread that held it is not in the child
+    _lock = allocate_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)

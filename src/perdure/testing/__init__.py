@@ -1,7 +1,7 @@
 """Tools for tests: a virtual clock, scripted functions, no waits, recorded events.
 
 Nothing here needs pytest; with pytest installed, the plugin offers the same as fixtures and puts back what a
-test changed. See ``docs/how-to/testing.md``.
+test changed. See ``docs/testing.md``.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class VirtualClock:
             bypass.release("virtual clock")
 
         self._restore = [restore, _patch_asyncio(self), _patch_hints(self)]
-        clock.monotonic = lambda: self.now
+        clock.monotonic = lambda: self.now + 0.0  # a new object each time: it is also a call's token
         clock.wall = lambda: WALL + self.now
         clock.random = self.random.random
         clock.sleep = self.sleep
