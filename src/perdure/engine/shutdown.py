@@ -202,7 +202,7 @@ def _tasks(tops: Iterable[FrameType]) -> Iterator[Any]:
         for frame in _stack(top):
             if frame.f_code.co_name == "run_forever" and "self" in frame.f_locals:
                 loops.add(frame.f_locals["self"])
-            elif frame.f_code.co_name == "unrolled_run" and "runner" in frame.f_locals:
+            elif frame.f_globals.get("__name__") == "trio._core._run" and "runner" in frame.f_locals:
                 yield from (task.coro for task in tuple(frame.f_locals["runner"].tasks))
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:

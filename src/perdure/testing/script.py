@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perdure import clock
-from perdure.engine import waiting
+from perdure.testing.virtual import apass, pass_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Script:
         """Play the next outcome."""
         seconds, outcome = self._next(args, kwargs)
         if seconds:
-            clock.sleep(seconds)
+            pass_time(seconds)
         return _deliver(outcome)
 
     @property
@@ -57,7 +57,7 @@ class Script:
         async def script(*args: object, **kwargs: object) -> Any:
             seconds, outcome = self._next(args, kwargs)
             if seconds:
-                await waiting.wait(seconds)
+                await apass(seconds)
             return _deliver(outcome)
 
         return script

@@ -8,6 +8,7 @@ when all tasks are blocked, the time jumps to the next of them.
 
 from __future__ import annotations
 
+import time
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -60,14 +61,19 @@ class VirtualClock:
             loop.call_soon_threadsafe(_nothing)
 
     def sleep(self, seconds: float) -> None:
-        """Wait on this clock, for the sync code of a test."""
-        if seconds > 0 and not clock.closed:
+        """Let time pass, for the sync code of a test: work that takes so long."""
+        if seconds > 0:
             self.waits.append(seconds)
             self._move_to(self.now + seconds)
 
     async def asleep(self, seconds: float) -> None:
-        """Wait on this clock, for the async code of a test; works on asyncio and trio."""
-        await waiting.wait(seconds)
+        """Let time pass, for the async code of a test; works on asyncio and trio."""
+        await apass(seconds)
+
+    def _wait(self, seconds: float) -> None:
+        """A wait of the library, which ends when the process closes."""
+        if not clock.closed:
+            self.sleep(seconds)
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> _Timer:
         """Have ``callback()`` called after ``delay`` seconds; returns a handle with ``cancel()``."""
@@ -92,7 +98,7 @@ class VirtualClock:
         clock.monotonic = lambda: self.now + 0.0  # a new object each time: it is also a call's token
         clock.wall = lambda: WALL + self.now
         clock.random = self.random.random
-        clock.sleep = self.sleep
+        clock.sleep = self._wait
         clock.virtual = self
         clock.epoch += 1
         bypass.hold("virtual clock")
@@ -155,6 +161,34 @@ class VirtualClock:
             self._pumps.discard(token)
 
 
+def pass_time(seconds: float) -> None:
+    """Spend ``seconds`` on the clock in force, whatever happens meanwhile."""
+    if clock.virtual is not None:
+        clock.virtual.advance(seconds)
+    else:
+        time.sleep(seconds)
+
+
+async def apass(seconds: float) -> None:
+    """The same for async code, on asyncio and trio."""
+    if not waiting.in_trio():
+        import asyncio
+
+        await asyncio.sleep(seconds)  # on the virtual clock too, where the loop is
+        return
+    import trio
+
+    if clock.virtual is None:
+        await trio.sleep(seconds)
+        return
+    bell = trio.Event()
+    handle = clock.virtual.call_later(seconds, bell.set)
+    try:
+        await bell.wait()
+    finally:
+        handle.cancel()
+
+
 class _Timer:
     """Something to happen at a moment of the virtual clock, unless it is called off."""
 
@@ -189,14 +223,14 @@ def _patch_asyncio(virtual: VirtualClock) -> Callable[[], None]:
 
     real_time, real_once = Loop.time, Loop._run_once  # type: ignore[attr-defined] # the method that waits
 
-    def time(_loop: BaseEventLoop) -> float:
+    def loop_time(_loop: BaseEventLoop) -> float:
         return virtual.now
 
     def run_once(loop: BaseEventLoop) -> None:
         virtual.jump(loop)
         real_once(loop)
 
-    Loop.time, Loop._run_once = time, run_once  # type: ignore[method-assign, assignment, attr-defined] # put back below
+    Loop.time, Loop._run_once = loop_time, run_once  # type: ignore[method-assign, assignment, attr-defined] # put back below
 
     def restore() -> None:
         Loop.time, Loop._run_once = real_time, real_once  # type: ignore[method-assign, attr-defined] # as it was

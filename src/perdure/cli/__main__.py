@@ -1,0 +1,10 @@
+"""``python -m perdure.cli``: the same as the command ``perdure``."""
+
+from __future__ import annotations
+
+import sys
+
+from perdure.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

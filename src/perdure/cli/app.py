@@ -1,0 +1,156 @@
+"""The frame of the command line: subcommands that are loaded when used, and errors of one line."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+
+import click
+
+from perdure.cli.exits import FAILED, USAGE
+from perdure.cli.options import written_as
+from perdure.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Lazy", "cli", "invoke"]
+
+COMMANDS = {
+    "run": ("perdure.cli.run", "run", "Run a command, and run it again while that is worth it."),
+    "explain": ("perdure.cli.explain", "explain", "Say what a policy would do before it does it."),
+    "demo": ("perdure.cli.demo", "demo", "Watch retries with and without protection against overload."),
+}
+"""Name: module, attribute, and the line for the overview (so that the overview loads none of them)."""
+
+BROKEN_PIPE = 128 + 13
+INTERRUPTED = 130
+
+
+class Lazy(click.Group):
+    """A group that imports a subcommand when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return a subcommand; None where the name is unknown."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The overview, from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("perdure")
+        except PackageNotFoundError:
+            number = "(version unknown: not installed as a package)"
+        click.echo(f"perdure {number}")
+        ctx.exit()
+
+
+cli = Lazy(
+    "perdure",
+    help="Keep calls to things that fail alive, without making their failures worse.",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_show_version,
+            help="Show the version and exit.",
+        )
+    ],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def invoke(arguments: Sequence[str] | None) -> int:
+    """Run a command line; every way to fail becomes one line on stderr and an exit code."""
+    args = None if arguments is None else list(arguments)
+    try:
+        result = cli.main(args=args, prog_name="perdure", standalone_mode=False)
+    except click.UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2; its message is the help
+            return _complain(error.format_message(), USAGE)
+        return _complain(f"{_path(error)}: {_words(error)}", USAGE)
+    except ConfigError as error:
+        return _complain(f"perdure: {error}", USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        return _failed(error)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    """Perdure itself failed."""
+    if isinstance(error, OSError) and error.errno == errno.EPIPE:
+        return _without_reader()
+    if os.environ.get("PERDURE_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _complain(f"perdure: {error.filename}: {error.strerror}", FAILED)
+    if isinstance(error, (OSError, click.ClickException)) or type(error).__module__.startswith("perdure."):
+        return _complain(f"perdure: {error}", FAILED)
+    return _complain(
+        f"perdure: internal error, {type(error).__name__}: {error} (PERDURE_DEBUG=1 shows where)", FAILED
+    )
+
+
+def _without_reader() -> int:
+    """Nobody reads stdout: end as programs do there, without a second complaint when Python closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return BROKEN_PIPE
+
+
+def _path(error: click.UsageError) -> str:
+    return "perdure" if error.ctx is None else error.ctx.command_path
+
+
+def _words(error: click.UsageError) -> str:
+    """One line: ours as it is, click's without its full stop and with a small first letter."""
+    if isinstance(error, click.exceptions.MissingParameter) and isinstance(error.param, click.Argument):
+        name = error.param.human_readable_name
+        return f"{name} is missing, as in: {_path(error)} -- curl -fsS https://example.com"
+    if (
+        isinstance(error, click.BadParameter)
+        and isinstance(error.param, click.Option)
+        and error.param.is_flag
+    ):
+        name = written_as(error.param, error.ctx)
+        return f"{name} must be true or false (1 or 0), got {os.environ.get(name)!r}"
+    message = " ".join(error.format_message().split())
+    if getattr(error, "complete", False):
+        message = error.message
+    return (
+        (message[:1].lower() + message[1:]).removesuffix(".").replace(". Did", "; did")
+        if message[1:2].islower()
+        else message
+    )
+
+
+def _complain(text: str, code: int) -> int:
+    if sys.stderr is not None:
+        try:
+            print(text, file=sys.stderr)
+        except OSError:
+            pass  # nobody to tell
+    return code
