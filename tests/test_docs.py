@@ -1,0 +1,399 @@
+"""What the documentation shows is run, and what it lists is complete.
+
+- Blocks of ``python`` run page by page in one namespace, on virtual time and offline; what a block prints has to
+  stand in the ``text`` block after it. Functions named ``test_...`` in them are called. ``python no-run`` is not
+  run and needs a reason in a comment right before it.
+- Commands after ``$`` in ``console`` blocks are run if they are perdure's; the output shown has to be theirs, but
+  for durations. In ``sh`` blocks every ``perdure run`` is run with ``--explain``.
+- ``toml`` blocks are loaded, and lie in the current folder for the blocks after them.
+- Relative links lead somewhere, tables name every field, kind, stop reason and event, pages every public name.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+from contextlib import ExitStack, redirect_stdout
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import perdure
+from perdure import config, faults, testing
+from perdure.faults.builtin import RULES as BUILTIN
+from perdure.faults.kinds import Fault, FaultKind, Safety
+from perdure.testing import VirtualClock, no_waits, record_events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+# The benchmark page is written by a program, and its blocks are commands that take minutes.
+PAGES = [README, *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.name != "benchmarks.md")]
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+
+# What a page takes for granted: the reader's own clients and services.
+BEFORE = {
+    "README.md": """
+        class model:
+            calls = 0
+            async def complete(prompt):
+                model.calls += 1
+                raise ConnectionError("connection lost")
+        def rates_api(day): return {}
+    """,
+    "docs/deadlines.md": """
+        import asyncio
+        class client:
+            async def get(path): await asyncio.sleep(10)
+            async def audit(what): await asyncio.sleep(2)
+    """,
+}
+FIXTURES = {
+    "perdure_clock": lambda: VirtualClock(seed=0),
+    "perdure_no_waits": no_waits,
+    "perdure_events": record_events,
+}
+
+
+class Block(NamedTuple):
+    """A fenced block: its info string, its text, the line of its first line, and the comment before it."""
+
+    info: str
+    text: str
+    line: int
+    comment: str
+
+    @property
+    def kind(self) -> str:
+        return (self.info.split() or [""])[0]
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    inside: list[str] | None = None
+    info, start, before = "", 0, ""
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if inside is not None:
+            if line.strip() == "```":
+                found.append(Block(info, "\n".join(inside) + "\n", start, before))
+                inside, before = None, ""
+            else:
+                inside.append(line)
+        elif line.startswith("```"):
+            info, start, inside = line[3:].strip(), number + 1, []
+        elif line.strip():
+            before = line.strip()
+    assert inside is None, f"{page}: the block at line {start} is not closed"
+    return found
+
+
+def without_blocks(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+# Running
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to stand in, no PERDURE_ variables, and logging as it was afterwards."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("PERDURE_")]:
+        monkeypatch.delenv(name)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield tmp_path
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.getLogger("perdure").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_block_of_a_page_runs_and_prints_what_stands_there(name: str, here: Path) -> None:
+    module = ModuleType("__main__")
+    exec(dedent(BEFORE.get(name, "")), module.__dict__)  # noqa: S102 - our own text
+    found = blocks(ROOT / name)
+    for block, after in zip(found, [*found[1:], None], strict=False):
+        if block.kind == "toml":
+            check_toml(block, here)
+        elif block.kind == "console":
+            check_console(block, name, here)
+        elif block.kind == "sh":
+            check_commands(block, name)
+        elif block.info == "python":
+            printed = run_python(block, ROOT / name, module)
+            shown = after.text if after is not None and after.kind == "text" else ""
+            assert plain(printed) == plain(shown), f"{name}:{block.line} prints something else"
+    for value in vars(module).values():
+        if isinstance(value, sqlite3.Connection):
+            value.close()
+
+
+def run_python(block: Block, page: Path, module: ModuleType) -> str:
+    """Run a block, with the page's own lines in tracebacks; gives what it printed."""
+    code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+    before = set(module.__dict__)
+    out = io.StringIO()
+    with redirect_stdout(out), ExitStack() as stack:
+        if "VirtualClock" not in block.text:
+            stack.enter_context(VirtualClock(seed=0))
+        exec(code, module.__dict__)  # noqa: S102 - our own documentation
+    for name in module.__dict__.keys() - before:
+        if name.startswith("test_"):
+            call_test(module.__dict__[name])
+    return out.getvalue()
+
+
+def call_test(function: Any) -> None:
+    with ExitStack() as stack:
+        given = {name: stack.enter_context(FIXTURES[name]()) for name in signature(function).parameters}
+        if not given and "VirtualClock" not in function.__code__.co_names:
+            stack.enter_context(VirtualClock(seed=0))
+        function(**given)
+
+
+def plain(text: str) -> str:
+    """Without what differs from run to run."""
+    return re.sub(r"\b[0-9a-f]+-[0-9a-f]+\b(?=\))", "ID", text).strip()
+
+
+def check_toml(block: Block, here: Path) -> None:
+    file = here / ("pyproject.toml" if "[tool.perdure" in block.text else "perdure.toml")
+    file.write_text(block.text, encoding="utf-8")
+    assert config.load_policies(file)
+
+
+def check_console(block: Block, name: str, here: Path) -> None:
+    shell = here / "bin" / "perdure"
+    if not shell.exists():
+        shell.parent.mkdir()
+        shell.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m perdure.cli "$@"\n')
+        shell.chmod(0o755)
+    env = {**os.environ, "PATH": f"{shell.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+    for command, shown in commands(block.text):
+        if not command.startswith("perdure ") or command.startswith("perdure demo"):
+            continue
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], cwd=here, env=env, capture_output=True, text=True, timeout=20, check=False
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        if shown:
+            assert timeless(said) == timeless(shown), f"{name}:{block.line}: {command}"
+        else:
+            assert done.returncode == 0, f"{name}:{block.line}: {command}\n{said}"
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command after ``$`` with the output shown under it."""
+    for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command.strip(), shown
+
+
+def timeless(text: str) -> list[str]:
+    return [re.sub(r"\b\d[\d.]* (ms|s|min)\b", "TIME", line).rstrip() for line in text.strip().splitlines()]
+
+
+def check_commands(block: Block, name: str) -> None:
+    """Every ``perdure run`` of a script can be understood; nothing is run."""
+    pytest.importorskip("click")
+    from perdure.cli.app import invoke
+
+    for line in block.text.replace("\\\n", " ").splitlines():
+        _, found, rest = line.partition("perdure run ")
+        if found:
+            words = list(simple_command(rest))
+            with redirect_stdout(io.StringIO()):
+                assert invoke(["run", "--explain", *words]) == 0, f"{name}:{block.line}: {line}"
+
+
+def simple_command(text: str) -> Iterator[str]:
+    """The words up to the first pipe, redirection or semicolon."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.commenters, lexer.whitespace_split = "", True
+    for word in lexer:
+        if set(word) <= set("|&;<>()"):
+            return
+        yield word
+
+
+# Completeness
+
+
+def test_the_readme_stays_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) < 120
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_that_are_not_run_say_why(name: str) -> None:
+    for block in blocks(ROOT / name):
+        assert block.info in {"", "python", "python no-run", "console", "sh", "text", "toml", "json"}, block
+        if block.info == "python no-run":
+            assert re.fullmatch(r"<!-- .*not run.* -->", block.comment), f"{name}:{block.line}: why?"
+
+
+@pytest.mark.parametrize("name", [*NAMES, "CHANGELOG.md", "CONTRIBUTING.md"])
+def test_relative_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    for target in re.findall(r"\]\(\s*([^)\s]+)\s*\)", without_blocks(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        other = (page.parent / path).resolve() if path else page
+        assert other.exists(), f"{name} links to {target}"
+        assert not anchor or anchor in anchors(other), f"{name} links to {target}, which has no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names GitHub gives to headings."""
+    headings = re.findall(r"^#+ (.*)$", without_blocks(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index
+
+
+def mentioned(text: str, prefix: str, names: Iterable[str]) -> list[str]:
+    """The names that stand nowhere in the text as code."""
+    code = " ".join(re.findall(r"`[^`]+`", text)) + text
+    return [name for name in names if not re.search(rf"(?<!\w){re.escape(prefix)}{name}(?!\w)", code)]
+
+
+def test_every_public_name_is_explained_somewhere() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page != README)
+    assert not mentioned(text, "", perdure.__all__)
+    assert not mentioned(text, "", testing.__all__)
+    assert not mentioned(text, "", faults.__all__)
+
+
+def rows(name: str, heading: str) -> list[list[str]]:
+    """The cells of every table row under a heading of a page."""
+    text = without_blocks(ROOT / name)
+    level = "#" * (len(heading) - len(heading.lstrip("#")))
+    _, found, rest = f"\n{text}".partition(f"\n{heading}\n")
+    assert found, f"{name} has no heading {heading}"
+    section = re.split(rf"\n#{{1,{len(level)}}} ", rest)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def code_in(cells: Iterable[str]) -> set[str]:
+    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_the_table_of_defaults_is_that_of_retry() -> None:
+    table = {row[0].strip("`"): row[1].strip("`") for row in rows("docs/retry.md", "## Defaults")[2:]}
+    written = {one.name: repr(one.default).replace("'", '"') for one in fields(perdure.Retry) if one.init}
+    assert table == written | {"backoff": "Exponential()"}
+
+
+def test_the_tables_name_every_stop_reason_kind_and_safety() -> None:
+    reasons = code_in(row[0] for row in rows("docs/retry.md", "## What happens"))
+    assert reasons == {reason.value for reason in perdure.StopReason}
+    kinds = code_in(row[0] for row in rows("docs/faults.md", "## Kinds"))
+    assert kinds == {"FaultKind", *FaultKind.__members__}
+    assert code_in(row[0] for row in rows("docs/faults.md", "## Safety")) == {"Safety", *Safety.__members__}
+
+
+def test_the_tables_of_events_and_of_log_attributes_name_all_there_are() -> None:
+    lines: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lines.append  # type: ignore[method-assign]
+    logger = logging.getLogger("perdure")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with VirtualClock(), record_events() as seen:
+            perdure.Retry(attempts=2).outcome(failing(ConnectionRefusedError()))
+            perdure.Retry(deadline=0).outcome(failing(ConnectionRefusedError()))
+            perdure.Retry().outcome(lambda: None)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+    told = {event.name for event in seen} | {name for line in lines for name in vars(line)}
+    usual = vars(logging.makeLogRecord({})).keys() | {"message", "asctime", "taskName"}
+    listed = code_in(row[0] for row in rows("docs/retry.md", "## Events and log lines"))
+    assert listed == told - usual
+
+
+def test_the_table_of_warnings_names_all_there_are() -> None:
+    listed = code_in(row[0] for row in rows("docs/cli.md", "## `perdure explain`"))
+    source = (ROOT / "src" / "perdure" / "core" / "explain.py").read_text(encoding="utf-8")
+    assert listed == set(re.findall(r'Warning_\(\s*"([a-z-]+)"', source))
+
+
+def failing(error: Exception) -> Any:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+def test_the_table_of_exceptions_is_what_the_classifier_says() -> None:
+    """Every class with a fixed answer is listed with it; bugs need not be, but none is called otherwise."""
+    listed = {
+        name: row[1].strip("`")
+        for row in rows("docs/faults.md", "## Exceptions of the standard library")
+        if row[1].strip("`") in FaultKind.__members__
+        for name in re.findall(r"`(\w+)`", row[0])
+    }
+    for path, fault in BUILTIN.items():
+        package, _, name = path.rpartition(".")
+        if isinstance(fault, Fault) and package.partition(".")[0] in {"builtins", "asyncio", "concurrent"}:
+            assumed = "PERMANENT" if fault.why.startswith("bug") else "missing"
+            assert listed.get(name, assumed) == fault.kind.name, path
+
+
+def test_the_options_and_variables_of_run_are_documented() -> None:
+    pytest.importorskip("click")
+    from perdure.cli.run_options import OPTIONS
+
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for option in OPTIONS:
+        names = [name for name in option.opts if name.startswith("--")]
+        variables = [option.envvar] if isinstance(option.envvar, str) else []
+        assert not mentioned(text, "", names + variables)
+
+
+def test_the_picture_of_backoffs_is_what_the_code_draws() -> None:
+    drawn = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "backoffs.py")],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+    assert drawn.stdout == (ROOT / "docs" / "backoff.svg").read_bytes()
+
+
+def test_the_report_of_a_run_has_the_documented_fields(here: Path) -> None:
+    import json
+
+    done = subprocess.run(
+        [sys.executable, "-m", "perdure.cli", "run", "--json", "--", "true"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        cwd=here,
+        capture_output=True,
+        timeout=20,
+        check=True,
+    )
+    report = json.loads(done.stderr)
+    listed = code_in(row[0] for row in rows("docs/cli.md", "### JSON"))
+    assert listed == report.keys() | report["attempts"][0].keys()
