@@ -13,12 +13,18 @@ from _thread import allocate_lock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False}
 """The globals of every generated wrapper; ``perdure.engine.fused`` fills it."""
 
 _lock = allocate_lock()
 _reasons: dict[str, int] = {}
+
+
+def overload(function: Any) -> Any:
+    """Stand for typing.overload, whose import every program would pay for."""
+    return function
 
 
 def after_fork(callback: Callable[[], None]) -> None:
@@ -53,13 +59,6 @@ def set_reason(reason: str, *, on: bool) -> None:
         else:
             _reasons.pop(reason, None)
         NAMESPACE["_slow"] = bool(_reasons)
-
-
-def clear() -> None:
-    """Forget all reasons (for tests)."""
-    with _lock:
-        _reasons.clear()
-        NAMESPACE["_slow"] = False
 
 
 def _new_lock() -> None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         def advance(self, seconds: float) -> None:
             """Move the time on."""
 
+        def sleep(self, seconds: float) -> None:
+            """Let time pass for work that takes so long."""
+
         def call_later(self, delay: float, callback: Callable[[], object], /) -> Handle:
             """Have ``callback()`` called after ``delay`` seconds."""
             ...

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
     Wanted = type[Exception] | FaultKind | Callable[[Any], object] | tuple[type[Exception] | FaultKind, ...]
 else:
-
-    def overload(function: Any) -> Any:
-        """Stand for typing.overload, whose import every program would pay for."""
-        return function
+    from perdure.bypass import overload
 
 
 __all__ = ["FOREVER", "Retry", "retry"]

@@ -22,7 +22,11 @@ __all__ = ["Lazy", "cli", "invoke"]
 COMMANDS = {
     "run": ("perdure.cli.run", "run", "Run a command, and run it again while that is worth it."),
     "explain": ("perdure.cli.explain", "explain", "Say what a policy would do before it does it."),
-    "demo": ("perdure.cli.demo", "demo", "Watch retries with and without protection against overload."),
+    "demo": (
+        "perdure.cli.demo",
+        "demo",
+        "Watch real calls survive a failing server, beside no retry and a naive loop.",
+    ),
 }
 """Name: module, attribute, and the line for the overview (so that the overview loads none of them)."""
 

@@ -15,13 +15,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
-    from typing import Self, TypeVar
+    from typing import Any, Self, TypeVar, overload
 
     from perdure.engine.blocks import Attempt
     from perdure.engine.run import Run
     from perdure.engine.timers import Lease, TrioLease
 
     D = TypeVar("D")
+else:
+    from perdure.bypass import overload
 
 __all__ = ["Deadline", "End", "Mode", "deadline", "nearest", "no_deadline", "time_left"]
 
@@ -92,7 +94,11 @@ def remember(error: BaseException) -> float | None:
     return end.at
 
 
-def time_left(default: D = None) -> float | D:  # type: ignore[assignment] # a default of None makes D None
+@overload
+def time_left() -> float | None: ...
+@overload
+def time_left(default: D) -> float | D: ...
+def time_left(default: Any = None) -> Any:
     """Seconds until the nearest end of the surrounding call or block, at least 0; ``default`` without an end.
 
     Hand it to client libraries that take a timeout: a plain function cannot be interrupted, so what it calls

@@ -31,29 +31,29 @@ class Attempt:
     """
 
     __slots__ = (
+        "_around",
         "_block",
         "_caller",
         "_end",
+        "_entered",
+        "_frame",
         "_interrupts",
         "_lease",
+        "_left",
         "_limit",
         "_mode",
+        "_run",
         "_swallow",
-        "around",
-        "entered",
-        "frame",
-        "left",
+        "_where",
         "number",
-        "run",
-        "where",
     )
 
     def __init__(self, run: Run, *, interrupts: bool) -> None:
         self.number = run.number
-        self.around: Attempt | None = None  # the block it is entered in
-        self.frame = 0  # the id of the frame that entered it
-        self.where: tuple[int, object] = (0, None)  # and its thread and task
-        self.run = run
+        self._around: Attempt | None = None  # the block it is entered in
+        self._frame = 0  # the id of the frame that entered it
+        self._where: tuple[int, object] = (0, None)  # and its thread and task
+        self._run = run
         self._interrupts = interrupts
         self._limit: float | None = run.attempt_timeout()
         self._lease: timers.Lease | timers.TrioLease | None = None
@@ -62,20 +62,20 @@ class Attempt:
         self._mode: tuple[ambient.Mode, Token[ambient.Mode | None]] | None = None
         self._caller: ambient.End | None = None
         self._swallow = False
-        self.entered = self.left = False
+        self._entered = self._left = False
 
     @property
     def timeout(self) -> float | None:
         """Seconds this attempt may take: the attempt timeout or the time to the nearest end; None: no bound."""
         left = ambient.time_left()
-        if self.entered or self._limit is None:
+        if self._entered or self._limit is None:
             return left if self._limit is None or left is None else min(self._limit, left)
         return self._limit if left is None else min(self._limit, left)
 
     @property
     def time_left(self) -> float | None:
         """Seconds until the policy's deadline or the nearest end, whichever comes first; None: neither is set."""
-        run, end = self.run, ambient.time_left()
+        run, end = self._run, ambient.time_left()
         deadline = run.policy.deadline
         if deadline is None:
             return end
@@ -88,7 +88,7 @@ class Attempt:
         The block swallows that while attempts remain. With ``on_exhausted="return"`` the last value is
         returned all the same.
         """
-        run = self.run
+        run = self._run
         if run.policy.reject is None or self._accepts(value):
             return value
         if run.stop is not None:
@@ -100,23 +100,23 @@ class Attempt:
         """Decide about a result as after the attempt, whose own end does not hold then."""
         end = None if self._end is None else self._end[0]
         if end is None:
-            return self.run.accepts(value)
+            return self._run.accepts(value)
         end.open = False
         try:
-            return self.run.accepts(value)
+            return self._run.accepts(value)
         finally:
             end.open = True
 
     def __enter__(self) -> Self:
-        if self.entered:
+        if self._entered:
             raise RuntimeError("an attempt is entered once; the loop gives a new one for each")
-        self.entered = True
-        run = self.run
-        self.frame = id(sys._getframe(1))
-        self.where = shutdown.whereabouts()
-        self.around = ambient.BLOCK.get()
+        self._entered = True
+        run = self._run
+        self._frame = id(sys._getframe(1))
+        self._where = shutdown.whereabouts()
+        self._around = ambient.BLOCK.get()
         self._block = ambient.BLOCK.set(self)
-        shutdown.BLOCKS[id(self)] = self.where
+        shutdown.BLOCKS[id(self)] = self._where
         if run.policy.nested == "outer":
             self._mode = ambient.quieten(run)
         limit = self._limit
@@ -131,22 +131,22 @@ class Attempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.left = True
+        self._left = True
         self._leave()
         if self._lease is not None and self._lease.settle(error):
             return self._timed_out(error)
         if self._swallow:
             return isinstance(error, ResultRejected)
-        if self.run.stop is not None:  # result() decided already
+        if self._run.stop is not None:  # result() decided already
             return False
         if error is not None:
-            return self.run.failure(error)
-        ending.succeeded(self.run)
+            return self._run.failure(error)
+        ending.succeeded(self._run)
         return False
 
     async def __aenter__(self) -> Self:
         self.__enter__()
-        self.frame = id(sys._getframe(1))
+        self._frame = id(sys._getframe(1))
         return self
 
     async def __aexit__(
@@ -159,7 +159,7 @@ class Attempt:
         cause = cancelled if caller is None else caller.last_failure or cancelled
         try:
             error = aio.timed_out(self._limit or 0.0) if caller is None else aio.caller_is_done()
-            if self.run.failure(error):
+            if self._run.failure(error):
                 return True
             raise error from cause
         finally:
@@ -194,7 +194,7 @@ class _Block:
         if attempt is None:
             self._run.begin()
             return True
-        if not attempt.left:
+        if not attempt._left:
             raise RuntimeError("the body of the loop must run inside `with attempt:`")
         return self._run.stop is None
 

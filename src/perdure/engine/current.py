@@ -47,17 +47,17 @@ def current() -> Current | None:
     block = ambient.BLOCK.get()
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if block is not None and id(frame) == block.frame and not block.left:
-            return _of_run(block.run)
+        if block is not None and id(frame) == block._frame and not block._left:
+            return _of_run(block._run)
         if shutdown.is_guarded(frame):
             found = _of_frame(frame)
             if found is not None:
                 return found
         frame = frame.f_back
     # Not on this stack: a block of the task or thread that started this one, or a suspended generator's.
-    if block is None or block.left or block.where == shutdown.whereabouts():
+    if block is None or block._left or block._where == shutdown.whereabouts():
         return None
-    return _of_run(block.run)
+    return _of_run(block._run)
 
 
 def _of_frame(frame: FrameType) -> Current | None:

@@ -41,7 +41,7 @@ def give_up(
     else:
         note = explain_stop(run, stop, now - run.since(), fault.why)
         attach(error, Trail(run, stop.reason, now, marked=marked), note)
-        logs.gave_up(run, error, fault, stop)
+        logs.gave_up(run, error, fault, stop, note)
     if events.listeners:
         telling.gave_up(run, error, fault, stop, now, waited=waited)
     if run.policy.on_exhausted is not None and stop.reason is not StopReason.NEUTRAL:

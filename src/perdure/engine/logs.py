@@ -75,7 +75,7 @@ def recovered(run: Run) -> None:
         _write(INFO, f"{operation(run)}: recovered on attempt {_of(run)}", fields)
 
 
-def gave_up(run: Run, error: Exception, fault: Fault, stop: Stop) -> None:
+def gave_up(run: Run, error: Exception, fault: Fault, stop: Stop, note: str) -> None:
     """The call ends with an error."""
     level = WARNING if stop.reason is StopReason.NEUTRAL else ERROR
     if not wants(level) or not _is_due(operation(run), stop.reason.value):
@@ -83,7 +83,7 @@ def gave_up(run: Run, error: Exception, fault: Fault, stop: Stop) -> None:
     fields = _fields(run, error, outcome="exhausted", delay=None)
     fields["stop_reason"] = stop.reason.value
     why = fault.why or fault.kind.value
-    _write(level, f"{operation(run)}: gave up on attempt {_of(run)}: {stop.reason.value} ({why})", fields)
+    _write(level, f"{operation(run)}: {note}{'' if why in note else f'; last: {why}'}", fields)
 
 
 def complain(hook: object, what: str, error: BaseException) -> None:

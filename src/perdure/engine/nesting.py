@@ -36,7 +36,7 @@ ENOUGH = {
 }
 """Where a call stopped for one of these, the error has been retried enough for outer calls too."""
 
-made = 0
+made: int = 0
 """How many trails were made in this process: an order that is there even where the clock stands still."""
 
 RELAYS = {"concurrent", "asyncio", "trio", "outcome", "anyio", "perdure"}
@@ -57,8 +57,8 @@ def around() -> tuple[Token, ...]:
         frame = frame.f_back
     block = ambient.BLOCK.get()
     while block is not None:
-        found.append(block.run.start)
-        block = block.around
+        found.append(block._run.start)
+        block = block._around
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from perdure.durations import human
 from perdure.engine.naming import call_id, operation
 from perdure.engine.nesting import around, count_trail, is_fresh, length_of
 from perdure.faults.chain import leaves
+from perdure.faults.rules import UNDECIDED
 from perdure.outcome import AttemptRecord, Outcome, StopReason
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 KEY = "_perdure_trail"
 PREFIX = "perdure: "
+_REMEDY = ": if it is, name it in on= or register() it"
 TEXT = 500
 """Error texts are kept up to so many characters."""
 
@@ -125,8 +127,8 @@ def trail_of(error: BaseException) -> Trail | None:
 def attach(error: BaseException, trail: Trail, note: str) -> None:
     """Leave the trail and its note on the error, in place of an earlier call's."""
     _leave(error, trail)
-    if isinstance(error, BaseExceptionGroup):  # groups are taken apart and made anew on their way
-        for leaf in leaves(error):
+    for leaf in leaves(error):
+        if leaf is not error:  # groups are taken apart and made anew on their way
             _leave(leaf, copy(trail))
     notes = _dict_of(error).get("__notes__")
     if isinstance(notes, list):
@@ -189,7 +191,7 @@ def _reason(run: Run, stop: Stop, elapsed: float, why: str) -> str:
     if reason is StopReason.HINT:
         return f"the server asks for a wait of {human(delay)}, above hint_cap of {human(policy.hint_cap)}"
     return {
-        StopReason.PERMANENT: f"not worth a retry ({why})",
+        StopReason.PERMANENT: f"not worth a retry ({why}{_REMEDY if why in UNDECIDED else ''})",
         StopReason.NEUTRAL: f"not a failure of what was called ({why})",
         StopReason.UNSAFE: f"the effect may have happened and repeating it is not safe ({why})",
         StopReason.SHUTDOWN: "the process is shutting down",

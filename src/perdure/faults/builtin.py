@@ -124,7 +124,7 @@ RULES: dict[str, Step] = {
     "queue.ShutDown": _is(FaultKind.PERMANENT, "queue shut down"),
     "concurrent.futures._base.CancelledError": _is(FaultKind.NEUTRAL, "cancelled"),
     "concurrent.futures._base.InvalidStateError": _is(FaultKind.PERMANENT, "future in the wrong state"),
-    "concurrent.futures._base.BrokenExecutor": _is(FaultKind.TRANSIENT, "executor lost a worker"),
+    "concurrent.futures._base.BrokenExecutor": _is(FaultKind.AMBIGUOUS, "executor lost a worker"),
     "json.decoder.JSONDecodeError": _bad_json,
     **_own("Refused", FaultKind.NEUTRAL, "refused locally"),
     **_own("DeadlineExceeded", FaultKind.NEUTRAL, "the caller's time was over"),

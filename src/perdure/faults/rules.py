@@ -47,8 +47,11 @@ UNKNOWN = Fault(FaultKind.PERMANENT, None, "unknown exception type")
 BARE_OSERROR = Fault(
     FaultKind.PERMANENT,
     None,
-    "OSError without errno: to retry it, name its class in on= or register() it",
+    "OSError without errno",
 )
+UNDECIDED = frozenset({UNKNOWN.why, BARE_OSERROR.why})
+"""What is permanent for want of knowing better: users are told how to have it retried."""
+
 NOT_A_FAILURE = Fault(FaultKind.PERMANENT, None, "neither an exception nor a response")
 LEAVING = Fault(FaultKind.NEUTRAL, None, "cancelled or shutting down")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import wraps
 
-from perdure import bypass, events, faults
+from perdure import events, faults
 from perdure.colour import ASYNC, SYNC, colour
 from perdure.engine import ambient, logs, run, shutdown
 
@@ -113,5 +113,4 @@ def reset() -> None:
     faults.reset()
     logs.forget()
     shutdown.reopen(force=True)
-    bypass.clear()
     run.disabled_by_environment = run.read_environment()

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _perdure_state() -> Iterator[None]:
-    before = _state()
+    listeners, rules = _listeners(), _rules()
     yield
-    if "perdure.engine.run" in sys.modules or "perdure.events" in sys.modules:
-        from perdure import events
-        from perdure.faults import rules
-        from perdure.testing import reset
+    if "perdure.events" not in sys.modules and "perdure.faults.rules" not in sys.modules:
+        return
+    from perdure import events
+    from perdure.faults import rules as registry
+    from perdure.testing import reset
 
-        reset()
-        if before is not None:
-            events.restore(before[0])
-            rules.restore(before[1])
+    reset()
+    events.restore(listeners)
+    registry.restore(rules)
 
 
 @pytest.fixture
@@ -61,11 +61,12 @@ def perdure_events() -> Iterator[list[Event]]:
         yield seen
 
 
-def _state() -> tuple[tuple[Callable[[Event], object], ...], tuple[Registered, ...]] | None:
-    """The listeners and fault rules there are before the test, where the modules are loaded at all."""
-    if "perdure.events" not in sys.modules or "perdure.faults.rules" not in sys.modules:
-        return None
-    from perdure import events
-    from perdure.faults import rules
+def _listeners() -> tuple[Callable[[Event], object], ...]:
+    """Who listens before the test; nobody where the module is not even loaded."""
+    return sys.modules["perdure.events"].listeners if "perdure.events" in sys.modules else ()
 
-    return events.listeners, rules.registered()
+
+def _rules() -> tuple[Registered, ...]:
+    """The fault rules that the program registered before the test."""
+    name = "perdure.faults.rules"
+    return sys.modules[name].registered() if name in sys.modules else ()

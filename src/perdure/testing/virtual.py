@@ -8,6 +8,7 @@ when all tasks are blocked, the time jumps to the next of them.
 
 from __future__ import annotations
 
+import math
 import time
 from heapq import heappop, heappush
 from itertools import count
@@ -128,17 +129,23 @@ class VirtualClock:
 
     def jump(self, loop: Any) -> None:
         """Where an asyncio loop would block until its next timer, let that moment be now."""
-        if loop._ready or loop._stopping:
+        if loop._ready or loop._stopping or _threads_work(loop):
             return
+        self._drop_cancelled()
         timers = [handle._when for handle in loop._scheduled if not handle._cancelled]
-        when = min([*timers, *(due for due, _, timer in self._timers if timer.is_on)], default=None)
+        when = min([*timers, *(due for due, _, _ in self._timers[:1])], default=None)
         if when is None or when < self.now or (when == self.now and when in timers):
             return
         events = loop._selector.select(0)
         if events:
             loop._process_events(events)
-        else:
-            self._move_to(when)
+            return
+        # Far out, where floats are coarse, the loop takes a timer as due only after its moment.
+        self._move_to(when if when + loop._clock_resolution > when else math.nextafter(when, math.inf))
+
+    def _drop_cancelled(self) -> None:
+        while self._timers and not self._timers[0][2].is_on:
+            heappop(self._timers)
 
     def _start_pump(self) -> None:
         import trio
@@ -150,21 +157,34 @@ class VirtualClock:
 
     async def _pump(self, token: object) -> None:
         """Move the time on whenever all trio tasks wait; ends when nothing waits on this clock."""
+        import trio
         from trio.testing import wait_all_tasks_blocked
 
         try:
             while self._timers:
                 await wait_all_tasks_blocked()
-                if self._timers:
+                self._drop_cancelled()
+                if trio.to_thread.current_default_thread_limiter().borrowed_tokens:
+                    await trio.sleep(0.001)  # a thread works for some task: in real time
+                elif self._timers:
                     self._move_to(self._timers[0][0])
         finally:
             self._pumps.discard(token)
 
 
+def _threads_work(loop: Any) -> bool:
+    """Whether threads of the loop's own pool are at work for it, which takes real time."""
+    pool = loop._default_executor
+    if pool is None:
+        return False
+    busy = bool(pool._work_queue.qsize()) or len(pool._threads) > pool._idle_semaphore._value
+    return bool(loop._executor_shutdown_called or busy)
+
+
 def pass_time(seconds: float) -> None:
     """Spend ``seconds`` on the clock in force, whatever happens meanwhile."""
     if clock.virtual is not None:
-        clock.virtual.advance(seconds)
+        clock.virtual.sleep(seconds)
     else:
         time.sleep(seconds)
 
