@@ -9,9 +9,9 @@ busy; how each ended is shown last. The last line is pytest's own.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,13 @@ import interpreters
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import IO
 
 BUILD = environment.ROOT / ".build"
+LIMIT = 900
+"""Seconds for one interpreter: a thread that never ends keeps Python from exiting, also after the last test."""
+
 Code = int
+Command = list["str | Path"]
 
 
 def main() -> Code:
@@ -34,7 +37,7 @@ def main() -> Code:
         return _run([environment.ready("test", newest, ".venv") / "python", "-m", "pytest", *sys.argv[1:]])
     BUILD.mkdir(exist_ok=True)
     with ThreadPoolExecutor(max_workers=1) as beside:
-        waiting = [beside.submit(_into_log, python) for python in others]
+        waiting = [beside.submit(_beside, python) for python in others]
         code = _in_view(newest)
         codes = [future.result() for future in waiting]
     coverage = 0 if code else _run([environment.ROOT / ".venv/bin/coverage", "report"])
@@ -51,30 +54,39 @@ def main() -> Code:
 
 def _in_view(python: interpreters.Interpreter) -> Code:
     """Run under coverage, which has to start first: the pytest plugin imports perdure before any test."""
-    command: list[str | Path] = [
-        environment.ready("test", python, ".venv") / "coverage",
-        "run",
-        "-m",
-        "pytest",
-    ]
+    command: Command = [environment.ready("test", python, ".venv") / "coverage", "run", "-m", "pytest"]
     if sys.stdout.isatty():
         command.append("--color=yes")
-    with subprocess.Popen(command, cwd=environment.ROOT, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None  # noqa: S101
-        with _log(python).open("wb") as log:
-            while chunk := os.read(process.stdout.fileno(), 4096):
-                log.write(chunk)
-                sys.stdout.buffer.write(chunk)
-                sys.stdout.flush()
+    return _logged(python, command, in_view=True)
+
+
+def _beside(python: interpreters.Interpreter) -> Code:
+    """Run without the cache that `pytest --lf` reads: it is that of the run in view."""
+    bin_ = environment.ready("test", python, f".venv-{python.minor}")
+    return _logged(python, [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider"], in_view=False)
+
+
+def _logged(python: interpreters.Interpreter, command: Command, *, in_view: bool) -> Code:
+    """Run into a log file, not a pipe, so that nothing a test left running can hold this up; at most LIMIT."""
+    end = time.monotonic() + LIMIT
+    with _log(python).open("wb", buffering=0) as log, _log(python).open("rb") as said:
+        process = subprocess.Popen(command, cwd=environment.ROOT, stdout=log, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            time.sleep(0.1)
+            if time.monotonic() > end:
+                process.kill()
+                process.wait()
+                log.write(b"\nstopped: still running after %d s\n" % LIMIT)
+            if in_view:
+                _show(said.read())
+        if in_view:
+            _show(said.read())
     return process.returncode
 
 
-def _into_log(python: interpreters.Interpreter) -> Code:
-    bin_ = environment.ready("test", python, f".venv-{python.minor}")
-    with _log(python).open("wb") as log:
-        # Without the cache that `pytest --lf` reads: it is that of the run in view.
-        command: list[str | Path] = [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider"]
-        return _run(command, stdout=log, stderr=subprocess.STDOUT)
+def _show(output: bytes) -> None:
+    sys.stdout.buffer.write(output)
+    sys.stdout.flush()
 
 
 def _report(python: interpreters.Interpreter, code: Code, *, lines: int) -> None:
@@ -90,9 +102,8 @@ def _log(python: interpreters.Interpreter) -> Path:
     return BUILD / f"test-{python.minor}.log"
 
 
-def _run(command: list[str | Path], stdout: IO[bytes] | None = None, stderr: int | None = None) -> Code:
-    done = subprocess.run(command, cwd=environment.ROOT, stdout=stdout, stderr=stderr, check=False)
-    return done.returncode
+def _run(command: Command) -> Code:
+    return subprocess.run(command, cwd=environment.ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -143,7 +143,10 @@ class ResultRejected(PerdureError):
         self.result = result
 
     def __str__(self) -> str:
-        shown = repr(self.result)
+        try:
+            shown = repr(self.result)
+        except Exception:  # noqa: BLE001 - a result that cannot be printed is still a result
+            shown = f"{type(self.result).__name__} (cannot be printed)"
         return f"result rejected: {shown if len(shown) <= 200 else shown[:200] + '...'}"
 
 

@@ -146,9 +146,12 @@ class Schedule(Backoff):
     jitter: Jitter = "none"
 
     def __init__(self, delays: Sequence[float], jitter: Jitter = "none") -> None:
-        steps = tuple(delays)
+        try:
+            steps = tuple(delays)
+        except TypeError:
+            steps = ()
         if not steps:
-            raise refuse("delays must hold at least one delay", delays)
+            raise refuse("delays must be a sequence of at least one delay", delays)
         for index, step in enumerate(steps):
             check_amount(f"delays[{index}]", step)
         object.__setattr__(self, "steps", steps)
