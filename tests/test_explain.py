@@ -15,7 +15,7 @@ from perdure import FaultKind, Retry, faults, presets
 from perdure.testing import took
 from tests.core import draws
 from tests.engine.model import Failure, fault_of
-from tests.engine.test_model import policies, scripts
+from tests.engine.scripts import policies, scripts
 from tests.harness import play
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from perdure.policies import Retry
 
 __all__ = ["RETRIES", "background", "interactive", "patient"]
 
-interactive = Retry(
+interactive: Retry = Retry(
     attempts=3, backoff=Exponential(base=0.1, cap=1), deadline=5, attempt_timeout=2, name="interactive"
 )
-background = Retry(attempts=10, backoff=Exponential(base=1, cap=60), deadline=900, name="background")
-patient = Retry(
+background: Retry = Retry(attempts=10, backoff=Exponential(base=1, cap=60), deadline=900, name="background")
+patient: Retry = Retry(
     attempts=5,
     backoff=Exponential(base=1, factor=2, cap=30),
     deadline=300,
@@ -31,5 +31,5 @@ patient = Retry(
     name="patient",
 )
 
-RETRIES = {"interactive": interactive, "background": background, "patient": patient}
+RETRIES: dict[str, Retry] = {"interactive": interactive, "background": background, "patient": patient}
 """The presets by name, as the command line takes them."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from perdure.core.backoff import DEFAULT, THROTTLED
 from perdure.core.decide import HINT_SPREAD, HINT_SPREAD_LIMIT
 from perdure.durations import human
+from perdure.faults.kinds import FaultKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,11 +125,20 @@ def _delays(policy: Retry) -> list[dict[str, float]]:
     listed: list[dict[str, float]] = []
     for attempt in range(2, last + 1):
         low, high = policy.backoff.typical(attempt - 1)
-        middle = (low + high) / 2
+        middle = _middle(policy.backoff, attempt - 1)
         listed.append(
             {"attempt": attempt, "lowest": low, "expected": middle, "median": middle, "worst": high}
         )
     return listed
+
+
+def _middle(backoff: Backoff, n: int) -> float:
+    """The mean delay before a retry; draws are uniform, and spread evenly over the calls' own u."""
+    low, high = backoff.typical(n)
+    if backoff.jitter != "coherent":
+        return (low + high) / 2
+    shares = [(index + 0.5) / 100 for index in range(100)]
+    return sum(backoff.drawn(n, None, lambda: 0.5, share) for share in shares) / len(shares)
 
 
 def _worst_case(policy: Retry) -> tuple[float | None, str]:
@@ -204,7 +214,7 @@ def _retry_warnings(policy: Retry) -> list[Warning_]:
         found.append(
             Warning_("retries-everything", "on=Exception also repeats bugs and bad requests; name what fails")
         )
-    if any(one.__name__ in CLIENT_ERRORS for one in types):
+    if any(one.__name__ in CLIENT_ERRORS for one in types) or FaultKind.PERMANENT in _parts(policy.on):
         found.append(
             Warning_("retries-client-errors", "bad input and missing permission fail the same way every time")
         )

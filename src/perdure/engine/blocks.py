@@ -49,20 +49,21 @@ class Attempt:
     )
 
     def __init__(self, run: Run, *, interrupts: bool) -> None:
-        self.number = run.number
+        self.number: int = run.number
         self._around: Attempt | None = None  # the block it is entered in
-        self._frame = 0  # the id of the frame that entered it
+        self._frame: int = 0  # the id of the frame that entered it
         self._where: tuple[int, object] = (0, None)  # and its thread and task
-        self._run = run
-        self._interrupts = interrupts
+        self._run: Run = run
+        self._interrupts: bool = interrupts
         self._limit: float | None = run.attempt_timeout()
         self._lease: timers.Lease | timers.TrioLease | None = None
         self._end: tuple[ambient.End, Token[ambient.End | None]] | None = None
         self._block: Token[Attempt | None] | None = None
         self._mode: tuple[ambient.Mode, Token[ambient.Mode | None]] | None = None
         self._caller: ambient.End | None = None
-        self._swallow = False
-        self._entered = self._left = False
+        self._swallow: bool = False
+        self._entered: bool = False
+        self._left: bool = False
 
     @property
     def timeout(self) -> float | None:

@@ -78,22 +78,25 @@ class Run:
         start: float | None = None,
         number: int = 0,
     ) -> None:
-        self.policy = policy
+        self.policy: Retry = policy
         self.fn: Any = fn  # a function; of a block, its code
-        self.args = args
-        self.kwargs = kwargs
-        self.start = self.began = start  # when the call and the attempt began; None: no clock was read
-        self.number = number
-        self.allowed = policy.attempts
+        self.args: tuple[Any, ...] = args
+        self.kwargs: dict[str, Any] = kwargs
+        # When the call and the attempt began; None: no clock was read.
+        self.start: float | None = start
+        self.began: float | None = start
+        self.number: int = number
+        self.allowed: int | None = policy.attempts
         self.records: list[RawRecord] = []
         self.error: Exception | None = None
         self.made: int | None = None  # how many trails there were when the attempt began
         self.delay: float | None = None
         self.u: float | None = None
-        self.refreshed = self.disabled = False
+        self.refreshed: bool = False
+        self.disabled: bool = False
         self.waits: list[float] | None = None
         self.stop: StopReason | None = None
-        self.call_id = ""
+        self.call_id: str = ""
         if ambient.MODE.get() is not None or disabled_by_environment:
             self._obey(ambient.mode() or ambient.Mode())
 

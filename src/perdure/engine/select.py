@@ -25,11 +25,11 @@ class Matcher:
     __slots__ = ("field", "kinds", "predicate", "types")
 
     def __init__(self, field: str, wanted: Any) -> None:
-        self.field = field
+        self.field: str = field
         self.predicate: Callable[[Exception], object] | None = None
         parts: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
         self.types: tuple[type[Exception], ...] = tuple(one for one in parts if isinstance(one, type))
-        self.kinds = tuple(one for one in parts if isinstance(one, FaultKind))
+        self.kinds: tuple[FaultKind, ...] = tuple(one for one in parts if isinstance(one, FaultKind))
         for one in parts:
             self._take(one, alone=not isinstance(wanted, tuple))
 
@@ -64,10 +64,10 @@ class Selector:
     __slots__ = ("never", "on", "only_types")
 
     def __init__(self, on: Matcher | None, never: Matcher | None) -> None:
-        self.on = on
-        self.never = never
+        self.on: Matcher | None = on
+        self.never: Matcher | None = never
         plain = on is not None and never is None and not on.kinds and on.predicate is None
-        self.only_types = on.types if plain and on is not None else None
+        self.only_types: tuple[type[Exception], ...] | None = on.types if plain and on is not None else None
 
     def denies(self, error: Exception, fault: Fault) -> bool:
         """Whether ``never`` forbids it."""

@@ -42,12 +42,12 @@ class VirtualClock:
     """
 
     def __init__(self, *, seed: int = 0) -> None:
-        self.seed = seed
-        self.now = 0.0
+        self.seed: int = seed
+        self.now: float = 0.0
         self.waits: list[float] = []
-        self.random = Random(seed)
+        self.random: Random = Random(seed)
         self._timers: list[tuple[float, int, _Timer]] = []
-        self._order = count()
+        self._order: count[int] = count()
         self._pumps: set[object] = set()
         self._restore: list[Callable[[], None]] = []
 
