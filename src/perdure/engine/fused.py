@@ -128,7 +128,7 @@ class Site:
         self.policy = policy
         self.fn = fn
         self.plain = 0
-        self.settled: CodeType | None = None
+        self.settled: tuple[Parameters, bool] | None = None  # what the form without a look is made from
         self.wrapper: Callable[[], FunctionType | None] | None = None
 
 
@@ -159,8 +159,7 @@ def _generate(site: Site, fn: Callable[..., Any], kind: str) -> FunctionType:
         wrapper.__signature__ = signature(fn)  # type: ignore[attr-defined] # inspect looks for it
     wrapper.__code__ = _named_after(fn, wrapper.__code__)
     if form == "looking":
-        site.settled = _named_after(fn, _maker(parameters, "sync", timed)(fn, site).__code__)
-        site.wrapper = ref(wrapper)
+        site.wrapper, site.settled = ref(wrapper), (parameters, timed)
     return wrapper
 
 
@@ -173,12 +172,19 @@ def look(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float
 
         return adopt(Run(site.policy, site.fn, args, kwargs, start, 1), value)
     site.plain += 1
-    if site.plain >= PROBATION and site.settled is not None and site.wrapper is not None:
-        wrapper = site.wrapper()
-        if wrapper is not None:
-            wrapper.__code__ = site.settled
-        site.settled = site.wrapper = None
+    if site.plain >= PROBATION:
+        _settle(site)
     return value
+
+
+def _settle(site: Site) -> None:
+    """Take the form that does not look at results."""
+    wrapper = None if site.wrapper is None else site.wrapper()
+    if wrapper is not None and site.settled is not None:
+        parameters, timed = site.settled
+        plain = _maker(parameters, "sync", timed)(site.fn, site)
+        wrapper.__code__ = _named_after(site.fn, plain.__code__)
+    site.settled = site.wrapper = None
 
 
 def _maker(parameters: Parameters, form: str, timed: bool) -> Callable[[Any, Site], FunctionType]:

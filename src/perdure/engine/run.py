@@ -33,6 +33,7 @@ _STALE, _AMBIGUOUS = FaultKind.STALE, FaultKind.AMBIGUOUS
 _TRANSIENT, _THROTTLED = FaultKind.TRANSIENT, FaultKind.THROTTLED
 _GROUP: type[Exception] = ExceptionGroup
 _REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
+_NONE: list[RawRecord] = []  # never changed: a run that has records has a list of its own
 KEPT = 100
 """So many records are kept: the first tenth, and the last of the rest."""
 
@@ -87,7 +88,7 @@ class Run:
         self.began: float | None = start
         self.number: int = number
         self.allowed: int | None = policy.attempts
-        self.records: list[RawRecord] = []
+        self.records: list[RawRecord] = _NONE
         self.error: Exception | None = None
         self.made: int | None = None  # how many trails there were when the attempt began
         self.delay: float | None = None
@@ -148,8 +149,8 @@ class Run:
             return False
         # Verdicts and marks lie in the error's dict, or in that of what caused it.
         marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, _GROUP)
-        if self.records or marked:
-            trim(error, self)
+        if marked or self.records:
+            trim(error, self, marked=marked)
         fault = classify(error) if marked else classify_unmarked(error)
         decision = self._judge(error, fault, now, marked=marked)
         if type(decision) is Again:
@@ -164,7 +165,9 @@ class Run:
         if self.policy.reject is not None and not self.accepts(value):
             return False
         if self.stop is None:
-            ending.succeeded(self)
+            self.stop = StopReason.SUCCESS
+            if events.listeners or (self.records and logs.wants(20)):  # INFO
+                ending.succeeded(self)
         return True
 
     def accepts(self, value: object) -> bool:
@@ -234,10 +237,17 @@ class Run:
     def _goes_on(self, error: Exception, fault: Fault, again: Again, now: float) -> bool:
         delay = self.delay = again.delay
         self.error = error
-        text = text_of(error)
-        if len(self.records) >= KEPT:
-            del self.records[KEPT // 10]
-        self.records.append((self.number, self.began, now, fault, delay, again.source, type(error), text))
+        try:
+            text = str(error)
+        except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error
+            text = "(cannot be printed)"
+        record = (self.number, self.began, now, fault, delay, again.source, type(error), text)
+        if not self.records:
+            self.records = [record]  # a list of exactly one: it counts where many calls wait
+        elif len(self.records) < KEPT:
+            self.records.append(record)
+        else:
+            self.records[KEPT // 10 :] = [*self.records[KEPT // 10 + 1 :], record]
         if again.source == "refresh":
             self.refreshed = True
         if logs.wants(20):  # INFO
@@ -247,7 +257,8 @@ class Run:
         return True
 
     def _stops(self, error: Exception, fault: Fault, stop: Stop, now: float) -> bool:
-        self.records.append((self.number, self.began, now, fault, None, None, type(error), text_of(error)))
+        last = (self.number, self.began, now, fault, None, None, type(error), text_of(error))
+        self.records = [*self.records, last]
         ending.give_up(self, error, fault, stop, now)
         return False
 

@@ -20,6 +20,7 @@ from perdure.outcome import AttemptRecord, Outcome, StopReason
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import TracebackType
     from typing import Any
 
     from perdure.core.decide import Stop
@@ -66,6 +67,10 @@ class Trail:
     def records(self) -> tuple[AttemptRecord, ...]:
         """The attempts as public records."""
         return tuple(one if isinstance(one, AttemptRecord) else public(one, self.start) for one in self.raw)
+
+    def ends_at(self, entry: TracebackType, left: int) -> bool:
+        """Whether what this call saw of the traceback begins here, with so many entries to its end."""
+        return left == self.length and id(entry) == self.tail
 
     def __copy__(self) -> Trail:
         twin = Trail.__new__(Trail)
@@ -152,26 +157,34 @@ def add_note(error: BaseException, note: str) -> None:
         pass
 
 
-def trim(error: BaseException, run: Run) -> None:
+def trim(error: BaseException, run: Run, *, marked: bool) -> None:
     """Cut off the traceback entries that earlier raises of the same object left at the end.
 
     Within a call: in a fresh traceback the frame that caught the error, and the wrapper's below it, stand only
-    at its head. From a call that ended before this attempt began: the entries that it saw.
+    at its head. From a call that ended before this attempt began (then the error is ``marked``): the entries
+    that it saw.
     """
-    first, trail = error.__traceback__, trail_of(error)
-    if first is None:
+    entry = error.__traceback__
+    if entry is None:
         return
-    known = run.made is not None or run.began is not None
-    if trail is not None and (not known or is_fresh(trail, run)):
-        trail = None  # it may be that of a call inside this attempt, whose entries are fresh
-    head, entry, left = first.tb_frame, first, length_of(first)
+    head = entry.tb_frame
+    below, stale = head.f_back, _stale_trail(error, run) if marked else None
+    left = 0 if stale is None else length_of(entry)
     while (following := entry.tb_next) is not None:
         left -= 1
-        ours = following.tb_frame is head or following.tb_frame is head.f_back
-        if ours or (trail is not None and left == trail.length and id(following) == trail.tail):
+        frame = following.tb_frame
+        if frame is head or frame is below or (stale is not None and stale.ends_at(following, left)):
             entry.tb_next = None
             return
         entry = following
+
+
+def _stale_trail(error: BaseException, run: Run) -> Trail | None:
+    """The trail of a call that ended before this attempt began: not one inside it, whose entries are fresh."""
+    trail = trail_of(error)
+    if trail is None or (run.made is None and run.began is None) or is_fresh(trail, run):
+        return None
+    return trail
 
 
 def explain_stop(run: Run, stop: Stop, elapsed: float, why: str) -> str:

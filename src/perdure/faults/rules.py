@@ -13,6 +13,7 @@ from _thread import allocate_lock
 from perdure.faults.chain import is_group, links
 from perdure.faults.custom import Registered, checked_target, name_of, step_of
 from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.posix import bare_connection_error, by_errno
 from perdure.faults.verdict import KEY, verdict_of
 
 TYPE_CHECKING = False
@@ -55,6 +56,9 @@ UNDECIDED = frozenset({UNKNOWN.why, BARE_OSERROR.why})
 NOT_A_FAILURE = Fault(FaultKind.PERMANENT, None, "neither an exception nor a response")
 LEAVING = Fault(FaultKind.NEUTRAL, None, "cancelled or shutting down")
 
+BY_NUMBER = (bare_connection_error, by_errno)
+"""The rules whose answer depends on the errno alone."""
+
 PLANS = 2_000
 """Bound of the cache: more classes than this are made at run time, and forgotten together."""
 
@@ -62,6 +66,7 @@ _lock = allocate_lock()
 _registered: tuple[Registered, ...] = ()  # newest first; replaced, never changed
 _plans: dict[type, tuple[Step, ...]] = {}
 _constant: dict[type, Fault] = {}  # the plans that begin with a fixed answer
+_numbered: dict[tuple[type, int | None], Fault] = {}  # OSErrors by errno, where that is all that counts
 
 _loaded: set[str] = set()
 _known: dict[str, Step] = {}
@@ -96,7 +101,23 @@ def classify(obj: object) -> Fault:
 
 def classify_unmarked(exc: BaseException) -> Fault:
     """`classify` for an exception that has an empty `__dict__` and no cause: it cannot bear a verdict."""
-    return _constant.get(type(exc)) or classify(exc)
+    fault = _constant.get(type(exc))
+    if fault is None and isinstance(exc, OSError):
+        fault = _numbered.get((type(exc), exc.errno)) or _by_number(exc)
+    return fault or classify(exc)
+
+
+def _by_number(exc: OSError) -> Fault | None:
+    """Classify by a rule that looks at nothing but the errno, and remember; None where the rule is another."""
+    cls, numbered = type(exc), _numbered
+    plan = _plans.get(cls) or _plan(cls)
+    if plan[0] not in BY_NUMBER or not isinstance(exc.errno, (int, type(None))):
+        return None
+    fault = classify(exc)
+    if len(numbered) >= PLANS:
+        numbered.clear()
+    numbered[cls, exc.errno] = fault
+    return fault
 
 
 def known_fault(exc: BaseException) -> Fault | None:
@@ -158,11 +179,11 @@ def restore(entries: tuple[Registered, ...]) -> None:
 
 
 def _replace(change: Callable[[tuple[Registered, ...]], tuple[Registered, ...]]) -> None:
-    global _registered, _plans, _constant  # noqa: PLW0603 - one classifier per process, replaced as a whole
+    global _registered, _plans, _constant, _numbered  # noqa: PLW0603 - one classifier per process, replaced as a whole
     with _lock:
         _registered = change(_registered)
         # New dicts instead of clear(): a plan now being made from the old rules lands in a dropped dict.
-        _plans, _constant = {}, {}
+        _plans, _constant, _numbered = {}, {}, {}
 
 
 def _plan(cls: type[BaseException]) -> tuple[Step, ...]:
