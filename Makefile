@@ -11,7 +11,7 @@ ARGS ?=
 
 environment = bin=$$($(PYTHON) tools/environment.py $(1)) || exit 1;
 
-.PHONY: help demo test check bench format api pins clean python
+.PHONY: help demo test check bench chaos format api pins clean python
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ check: python ## lint, format, types; all of them, whatever fails first
 	basedpyright || code=1; \
 	python tools/typed.py || code=1; \
 	exit $$code
+
+chaos: python ## the long looks: a million failing calls without a leak, 5,000 examples of each property
+	@$(call environment,test) export PERDURE_LEAK_CALLS=1000000 HYPOTHESIS_PROFILE=long; \
+	$$bin/python -m pytest --timeout=0 -k "leak or memory or garbage or model or property" $(ARGS)
 
 bench: python ## measure against the other libraries
 	@$(call environment,bench) $$bin/python -m benchmarks $(ARGS)

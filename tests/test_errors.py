@@ -72,7 +72,10 @@ def state(error: BaseException) -> tuple[object, ...]:
     [
         copy.copy,
         copy.deepcopy,
-        *(lambda error, p=p: pickle.loads(pickle.dumps(error, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)),
+        *(
+            lambda error, p=p: pickle.loads(pickle.dumps(error, p))
+            for p in range(pickle.HIGHEST_PROTOCOL + 1)
+        ),
     ],
     ids=["copy", "deepcopy", *map(str, range(pickle.HIGHEST_PROTOCOL + 1))],
 )
@@ -86,8 +89,14 @@ def test_they_pickle_and_copy_whole(error: Exception, copied: Callable[[Any], An
     [
         (perdure.Refused(), "refused"),
         (perdure.Refused("payments"), "payments: refused"),
-        (perdure.BreakerOpen("payments", "5 failures", 12.0), "payments: refused, the breaker is open: 5 failures; call again after 12 s"),
-        (perdure.Overloaded(retry_after=0.25), "refused, the dependency is overloaded; call again after 0.25 s"),
+        (
+            perdure.BreakerOpen("payments", "5 failures", 12.0),
+            "payments: refused, the breaker is open: 5 failures; call again after 12 s",
+        ),
+        (
+            perdure.Overloaded(retry_after=0.25),
+            "refused, the dependency is overloaded; call again after 0.25 s",
+        ),
         (perdure.RateLimited("a"), "a: refused, over the rate limit"),
         (perdure.BulkheadFull("a"), "a: refused, the bulkhead is full"),
         (perdure.Isolated("a", "maintenance"), "a: refused, isolated by an operator: maintenance"),

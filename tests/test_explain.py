@@ -41,7 +41,9 @@ def codes(policy: Retry) -> set[str]:
 
 def test_the_delays_before_each_attempt() -> None:
     delays = plan(Retry(attempts=4, backoff=perdure.Exponential(1, 2, 3, "full")))["delays"]
-    assert [(one["attempt"], one["lowest"], one["expected"], one["median"], one["worst"]) for one in delays] == [
+    assert [
+        (one["attempt"], one["lowest"], one["expected"], one["median"], one["worst"]) for one in delays
+    ] == [
         (2, 0, 0.5, 0.5, 1),
         (3, 0, 1, 1, 2),
         (4, 0, 1.5, 1.5, 3),
@@ -120,8 +122,23 @@ def test_the_amplification_is_the_number_of_attempts(attempts: int | None, worst
 def test_the_plan_names_everything_that_the_design_asks_for() -> None:
     text = str(Retry(name="stock.fetch", attempt_timeout=2, reject=lambda value: value is None).explain())
     for word in (
-        *("stock.fetch", "exponential backoff", "min(5 s, 0.1 s x 2^(retry - 1))", "jitter full", "before attempt 4"),
-        *("429", "503", "connect and read", "attempt: 2 s", "30 s", "last error is raised", "worst case", "4 x"),
+        *(
+            "stock.fetch",
+            "exponential backoff",
+            "min(5 s, 0.1 s x 2^(retry - 1))",
+            "jitter full",
+            "before attempt 4",
+        ),
+        *(
+            "429",
+            "503",
+            "connect and read",
+            "attempt: 2 s",
+            "30 s",
+            "last error is raised",
+            "worst case",
+            "4 x",
+        ),
     ):
         assert word in text
 
@@ -156,7 +173,9 @@ def test_the_json_is_json_and_the_same_plan(policy: Retry) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
     explanation = policy.explain()
-    assert json.loads(explanation.to_json(), parse_constant=refuse) == json.loads(json.dumps(explanation.as_dict()))
+    assert json.loads(explanation.to_json(), parse_constant=refuse) == json.loads(
+        json.dumps(explanation.as_dict())
+    )
 
 
 @given(policy=policies())
@@ -221,7 +240,9 @@ def test_what_is_no_anti_pattern_has_no_warning(changes: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"deadline": None}, {"backoff": perdure.Constant(1)}, {"attempt_timeout": 2}, {"nested": "both"}], ids=repr
+    "changes",
+    [{}, {"deadline": None}, {"backoff": perdure.Constant(1)}, {"attempt_timeout": 2}, {"nested": "both"}],
+    ids=repr,
 )
 def test_a_single_attempt_has_none_of_the_faults_of_retries(changes: dict[str, Any]) -> None:
     assert codes(Retry(attempts=1, **changes)) == set()

@@ -8,7 +8,7 @@ general path, which looks at all of these.
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
+from _thread import RLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False}
 """The globals of every generated wrapper; ``perdure.engine.fused`` fills it."""
 
-_lock = allocate_lock()
+_lock = RLock()  # a signal handler may come in the middle of a change
 _reasons: dict[str, int] = {}
 
 
@@ -63,7 +63,7 @@ def set_reason(reason: str, *, on: bool) -> None:
 
 def _new_lock() -> None:
     global _lock  # noqa: PLW0603 - a thread that held it is not in the child
-    _lock = allocate_lock()
+    _lock = RLock()
 
 
 after_fork(_new_lock)

@@ -46,6 +46,11 @@ closed = False
 """True while the process closes: then nobody begins to wait."""
 
 
+def is_closed() -> bool:
+    """Whether nobody may begin to wait; another thread may change it at any moment."""
+    return closed
+
+
 def _real_sleep(duration: float) -> None:
     """Wait without holding anything; ends early when ``interrupt()`` is called."""
     if duration <= 0:

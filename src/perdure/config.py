@@ -106,7 +106,7 @@ def _backoff(value: Any) -> Backoff:
         **{name.lower(): getattr(shapes, name) for name in shapes.__all__ if name != "AfterImmediate"},
     }
     table: dict[str, Any] = value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
-    if table.get("kind") not in kinds:
+    if not isinstance(table.get("kind"), str) or table["kind"] not in kinds:
         raise ConfigError(f"backoff must be a table with kind = one of {', '.join(kinds)}, got {value!r}")
     amounts = {"base", "cap", "step", "first", "unit", "delay"}
     given: dict[str, Any] = {
@@ -142,7 +142,7 @@ def _wanted(field: str, value: Any) -> tuple[Any, ...]:
     wanted: list[Any] = []
     several: list[Any] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
     for one in several:
-        found = kinds.get(one) or getattr(builtins, str(one), None)
+        found = (kinds.get(one) or getattr(builtins, one, None)) if isinstance(one, str) else None
         if found is None:
             raise ConfigError(
                 f"{field} takes names of builtin exceptions and of fault kinds ({', '.join(kinds)}), got {one!r}"
@@ -164,13 +164,20 @@ def _tables(data: dict[str, Any], file: Path) -> Iterator[tuple[str, str, dict[s
     """Path, name and table of each policy in the file."""
     root, prefix = data, ""
     if file.name == "pyproject.toml":
-        root, prefix = data.get("tool", {}).get("perdure", {}), "tool.perdure."
+        root, prefix = _table(_table(data, "tool", file), "perdure", file), "tool.perdure."
     for name, table in _named(root, "policies", file, prefix):
         yield f"{prefix}policies.{name}", name, table
     for name, table in _named(root, "dependencies", file, prefix):
-        retry = table.get("retry")
-        if isinstance(retry, dict):
-            yield f"{prefix}dependencies.{name}.retry", name, retry
+        if "retry" in table:
+            yield f"{prefix}dependencies.{name}.retry", name, _table(table, "retry", file)
+
+
+def _table(parent: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
+    found: Any = parent.get(name, {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file}: {name} must be a table, got {found!r}")
+    table: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+    return table
 
 
 def _named(

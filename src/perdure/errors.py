@@ -142,6 +142,16 @@ class ResultRejected(PerdureError):
         super().__init__(result)
         self.result = result
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle with the result, or with its text where that does not pickle."""
+        import pickle
+
+        try:
+            pickle.dumps(self.result)
+        except Exception:  # noqa: BLE001 - anything can go wrong in there
+            return type(self), (repr(self.result),), vars(self) | {"result": repr(self.result)}
+        return type(self), (self.result,), vars(self)
+
     def __str__(self) -> str:
         try:
             shown = repr(self.result)

@@ -7,7 +7,7 @@ gates, limits, hedges, fallbacks and budgets. An event is made only when someone
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from _thread import RLock, get_ident
 from dataclasses import dataclass, field, fields
 
 from perdure import bypass, clock
@@ -67,16 +67,17 @@ class Event:
 
 
 listeners: Listeners = ()
-_lock = allocate_lock()
+_lock = RLock()
 _complained: set[int] = set()
+_telling: set[int] = set()
 
 
 def listen(listener: Callable[[Event], object]) -> Callable[[], None]:
     """Call ``listener(event)`` for every event from now on; returns the function that stops it.
 
     It is called in the thread or task where the thing happened, so keep it short. A listener that raises is
-    logged once and changes nothing. Calls take the observed path, slower than the bare one, as long as
-    someone listens.
+    logged once and changes nothing; guarded calls that it makes itself are not told of. Calls take the observed
+    path, slower than the bare one, as long as someone listens.
 
     Raises ConfigError for a listener that is not callable. Safe from any thread or task.
     """
@@ -108,11 +109,18 @@ class _Listener:
 
 def emit(event: Event) -> None:
     """Tell every listener; what a listener raises is reported once and goes no further."""
-    for listener in listeners:
-        try:
-            listener(event)
-        except Exception as error:  # noqa: BLE001 - a listener never changes what happens to a call
-            _complain(listener, error)
+    thread = get_ident()
+    if thread in _telling:  # a listener that makes guarded calls itself is not told of those
+        return
+    _telling.add(thread)
+    try:
+        for listener in listeners:
+            try:
+                listener(event)
+            except Exception as error:  # noqa: BLE001 - a listener never changes what happens to a call
+                _complain(listener, error)
+    finally:
+        _telling.discard(thread)
 
 
 def restore(earlier: Listeners) -> None:
@@ -144,7 +152,7 @@ def _complain(listener: Callable[[Event], object], error: Exception) -> None:
 
 def _new_lock() -> None:
     global _lock  # noqa: PLW0603 - a thread that held it is not in the child
-    _lock = allocate_lock()
+    _lock = RLock()
 
 
 bypass.after_fork(_new_lock)

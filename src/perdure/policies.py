@@ -33,6 +33,7 @@ class _Forever(float):
     """Infinity that had to be written in words."""
 
     __slots__ = ()
+    in_words = True
 
     def __repr__(self) -> str:
         return "FOREVER"

@@ -5,7 +5,7 @@ preset           attempts  backoff                     deadline  attempt timeout
 ===============  ========  ==========================  ========  ===============
 ``interactive``  3         0.1 s x 2^n up to 1 s       5 s       2 s
 ``background``   10        1 s x 2^n up to 60 s        900 s     none
-``patient``      5         1 s x 2^n up to 30 s        300 s     30 s
+``patient``      5         1 s x 2^n up to 30 s        120 s     30 s
 ===============  ========  ==========================  ========  ===============
 
 ``interactive`` is for calls that a person waits for, ``background`` for jobs, ``patient`` has the figures that
@@ -26,7 +26,7 @@ background: Retry = Retry(attempts=10, backoff=Exponential(base=1, cap=60), dead
 patient: Retry = Retry(
     attempts=5,
     backoff=Exponential(base=1, factor=2, cap=30),
-    deadline=300,
+    deadline=120,
     attempt_timeout=30,
     name="patient",
 )

@@ -31,7 +31,9 @@ class Jumping:
 
 @pytest.mark.parametrize("by", [-3600, 3600])
 @pytest.mark.parametrize("colour", ["sync", "asyncio", "trio"])
-def test_b063_a_step_of_the_wall_clock_changes_nothing(colour: str, by: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b063_a_step_of_the_wall_clock_changes_nothing(
+    colour: str, by: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """fabfuel/circuitbreaker#31 and others: time.time() jumps an hour in the middle of a call."""
     policy = Retry(attempts=None, deadline=10, backoff=perdure.Constant(2), attempt_timeout=5)
     outcomes = [took(1, ConnectionError()) for _ in range(9)]
@@ -83,7 +85,9 @@ print(threading.active_count(), flush=True)
 
 def test_b065_nothing_in_the_background_keeps_the_process_alive() -> None:
     """KanishJebaMathewM/Truxify#16555: a timer thread; here no thread is ever started."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "1\n"
 
 
@@ -133,7 +137,9 @@ def test_b066_the_traceback_is_as_short_after_many_attempts_as_after_one() -> No
     def length(attempts: int) -> int:
         error = ConnectionError()
         with no_waits(), pytest.raises(ConnectionError) as caught:
-            Retry(attempts=attempts, deadline=None, backoff=perdure.Constant(0))(Script(*[error] * attempts))()
+            Retry(attempts=attempts, deadline=None, backoff=perdure.Constant(0))(
+                Script(*[error] * attempts)
+            )()
         return len(caught.traceback)
 
     assert length(1000) <= length(2)

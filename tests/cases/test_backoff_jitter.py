@@ -91,7 +91,9 @@ print(delays())
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_b059_forked_workers_draw_different_delays() -> None:
     """BaseIntelligence/bounty-challenge#4436: forked workers with the same generator come back together."""
-    done = subprocess.run([sys.executable, "-c", FORKING], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], check=True, capture_output=True, text=True, timeout=60
+    )
     drawn = done.stdout.splitlines()
     assert len(drawn) == 4
     assert len(set(drawn)) == 4

@@ -22,7 +22,11 @@ ENDINGS: dict[str, tuple[dict[str, Any], list[object], int]] = {
     "a hint": ({}, [ConnectionError, perdure.transient(ValueError(), after=1000)], 1),
     "the deadline": ({"deadline": 3.5}, [ConnectionError, ConnectionError], 1),
     "rejected results": ({"reject": lambda value: value == "bad"}, ["bad", "bad", "bad"], 2),
-    "rejected but returned": ({"reject": lambda value: value == "bad", "on_exhausted": "return"}, ["bad", "bad", "bad"], 2),
+    "rejected but returned": (
+        {"reject": lambda value: value == "bad", "on_exhausted": "return"},
+        ["bad", "bad", "bad"],
+        2,
+    ),
     "success": ({}, [ConnectionError, "ok"], 1),
 }
 

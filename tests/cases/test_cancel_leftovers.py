@@ -70,7 +70,11 @@ def test_a_suspended_coroutine_can_be_closed_and_is_over(where: str, way: str) -
             assert len(calls) == 1
             coroutine.close()
             assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
-            assert (calls, ended) == ([1], [1])
+            if way != "stream" or sys.version_info >= (
+                3,
+                13,
+            ):  # earlier, closing leaves async generators to the loop
+                assert ended == [1]
             await asyncio.sleep(200)
             assert perdure.time_left() is None
             task = asyncio.current_task()
@@ -78,6 +82,7 @@ def test_a_suspended_coroutine_can_be_closed_and_is_over(where: str, way: str) -
             assert task.cancelling() == 0
 
     asyncio.run(main())
+    assert (calls, ended) == ([1], [1])
 
 
 @pytest.mark.parametrize("way", WAYS)

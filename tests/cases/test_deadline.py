@@ -26,7 +26,9 @@ def clock() -> Iterator[VirtualClock]:
 class TestRetryDeadline:
     def test_b036_a_call_longer_than_the_deadline_is_not_made_again(self, colour: str) -> None:
         """litl/backoff#186, #130: the time was read before the call."""
-        played = play(colour, Retry(deadline=0.3, backoff=perdure.Constant(0)), took(0.5, ConnectionError()), "late")
+        played = play(
+            colour, Retry(deadline=0.3, backoff=perdure.Constant(0)), took(0.5, ConnectionError()), "late"
+        )
         assert (played.calls, played.events[-1].reason) == (1, "deadline")
         assert played.elapsed == 0.5
 
@@ -49,7 +51,9 @@ class TestRetryDeadline:
         played = play(colour, Retry(deadline=10, backoff=perdure.Constant(60)), ConnectionError(), "late")
         assert (played.calls, played.elapsed, played.events[-1].reason) == (1, 0, "deadline")
 
-    def test_b042_a_hint_beyond_the_deadline_ends_the_call_now_and_the_note_says_so(self, colour: str) -> None:
+    def test_b042_a_hint_beyond_the_deadline_ends_the_call_now_and_the_note_says_so(
+        self, colour: str
+    ) -> None:
         """hashicorp/go-retryablehttp#272, #292: 2 s left, Retry-After 60."""
         error = perdure.transient(ValueError("busy"), after=60)
         played = play(colour, Retry(deadline=2), error, "late")

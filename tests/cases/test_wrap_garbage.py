@@ -8,6 +8,8 @@ import logging
 import os
 import sys
 from contextlib import contextmanager
+from itertools import pairwise
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 # A million takes minutes: PERDURE_LEAK_CALLS=1000000 for the long look.
 CALLS = int(os.environ.get("PERDURE_LEAK_CALLS", "100000"))
 
-POLICY = Retry(attempts=3, backoff=Constant(0))
+POLICY = Retry(attempts=2, backoff=Constant(0))
 SINGLE = Retry(attempts=1)
 FULL = POLICY.replace(attempt_timeout=5, nested="outer")
 OUTER = POLICY.replace(name="outer")
@@ -55,7 +57,7 @@ async def bug_later() -> None:
 
 
 def flaky() -> Callable[[], str]:
-    left = iter(range(2))
+    left = iter(range(1))
 
     def work() -> str:
         if next(left, None) is not None:
@@ -366,6 +368,24 @@ def _no_log_lines() -> Iterator[None]:
     logger.disabled = before
 
 
+@pytest.mark.usefixtures("_no_log_lines")
+def test_a_hundred_thousand_failing_calls_do_not_grow_the_memory() -> None:
+    """Rule 17: through one function."""
+    grown: list[int] = []
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            tried(guarded_fail)
+
+    thread = Thread(
+        target=lambda: grown.append(blocks_after(calls, CALLS))
+    )  # not on top of pytest's own stack
+    thread.start()
+    thread.join()
+    assert len(grown) == 1
+    assert grown[0] < 200
+
+
 MANY_SYNC = [
     "fails",
     "single",
@@ -383,13 +403,13 @@ MANY_SYNC = [
 @pytest.mark.parametrize("way", MANY_SYNC)
 @pytest.mark.usefixtures("_no_log_lines")
 def test_many_failing_sync_calls_do_not_grow_the_memory(way: str) -> None:
-    """Rule 17: a tenth of the calls each."""
+    """Rule 17: some of the calls each."""
 
     def calls(count: int) -> None:
         for _ in range(count):
             tried(SYNC[way])
 
-    assert blocks_after(calls, CALLS // 20) < 200
+    assert blocks_after(calls, CALLS // 100) < 200
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
@@ -399,7 +419,7 @@ def test_many_failing_async_calls_do_not_grow_the_memory(way: str, loop: str) ->
     """Rule 17."""
 
     async def many() -> int:
-        for _ in range(CALLS // 100):
+        for _ in range(CALLS // 400):
             await atried(ASYNC[way])
         await turn(loop)
         gc.collect()
@@ -407,8 +427,9 @@ def test_many_failing_async_calls_do_not_grow_the_memory(way: str, loop: str) ->
 
     async def main() -> int:
         await many()
-        before = await many()
-        return await many() - before
+        in_use = [await many() for _ in range(4)]
+        # A leak shows at every step; trio forgets the scopes that are over by the thousand, at one of them.
+        return min(after - before for before, after in pairwise(in_use))
 
     assert run_async(loop, main) < 200
 
@@ -429,7 +450,7 @@ def test_a_shared_error_and_many_functions_and_policies_do_not_grow_the_memory()
             tried(policy(lambda: raise_shared()))
             tried(lambda policy=policy: policy.call(raise_shared))
 
-    assert blocks_after(calls, CALLS // 50) < 300
+    assert blocks_after(calls, CALLS // 100) < 300
 
 
 def test_the_memory_of_log_lines_listeners_and_loops_is_bounded() -> None:

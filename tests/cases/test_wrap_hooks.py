@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 import perdure
-from perdure import ConfigError, Constant, Exponential, FaultKind, Retry, StopReason
+from perdure import Backoff, ConfigError, Constant, Exponential, FaultKind, Retry, StopReason
 from perdure.testing import Script, VirtualClock
 from tests.harness import COLOURS, play
 
@@ -193,3 +193,92 @@ def test_a_call_that_is_refused_before_it_begins_makes_no_coroutine(way: str) ->
     with VirtualClock():
         asyncio.run(main())
     assert script.calls == []
+
+
+def broken(*_args: object) -> Any:
+    raise LookupError("broken hook")
+
+
+@pytest.mark.parametrize("field", ["on", "never", "reject", "on_exhausted"])
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_hook_that_raises_is_reported_once_and_decides_nothing(
+    colour: str, field: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B013: the sibling; the user's error is never replaced by one of a predicate."""
+    policy = Retry(attempts=2, backoff=Constant(0), **{field: broken})
+    caplog.set_level(logging.WARNING, "perdure")
+    errors = [ConnectionRefusedError("1"), ConnectionRefusedError("2")]
+    for _ in range(2):
+        played = play(colour, policy, *errors)
+        assert played.error is errors[0 if field == "on" else 1]
+        assert played.calls == (1 if field == "on" else 2)
+    value = play(colour, policy, "value")
+    assert (value.value, value.calls) == ("value", 1)
+    ignored = [record for record in caplog.records if "ignored" in record.getMessage()]
+    assert [field in record.getMessage() for record in ignored] == [True]
+
+
+NONSENSE: list[object] = [
+    None,
+    "soon",
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    -1,
+    1e400,
+    [],
+    object(),
+    10**400,
+]
+
+
+class OddBackoff(Backoff):
+    """A user's own backoff, with whatever it returns."""
+
+    jitter = "none"
+    cap = 5.0
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def _raw(self, n: int) -> float:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value] # the mistake under test
+
+
+def odd_jitter(answer: object) -> Backoff:
+    def jitter(_delay: float, _draw: object) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return Exponential(jitter=jitter)
+
+
+@pytest.mark.parametrize("answer", [*NONSENSE, LookupError("broken")], ids=lambda answer: repr(answer)[:9])
+@pytest.mark.parametrize("make", [odd_jitter, OddBackoff], ids=["jitter", "backoff"])
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_delay_that_is_nonsense_never_replaces_the_users_error(
+    colour: str, make: Callable[[object], Backoff], answer: object
+) -> None:
+    """B013: bad input at run time is ignored or reported, never a crash; the delay stays within [0, cap]."""
+    errors = [ConnectionRefusedError("1"), ConnectionRefusedError("2")]
+    played = play(colour, Retry(attempts=2, backoff=make(answer), deadline=None), *errors)
+    assert (played.error, played.calls) == (errors[1], 2)
+    assert 0 <= played.elapsed <= 5
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_listener_that_raises_is_reported_once_and_changes_nothing(
+    colour: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B013."""
+    caplog.set_level(logging.WARNING, "perdure")
+    seen: list[str] = []
+    perdure.listen(broken)
+    perdure.listen(lambda event: seen.append(event.name))
+    played = play(colour, Retry(attempts=2, backoff=Constant(0)), ConnectionRefusedError("1"), "ok")
+    assert (played.value, played.calls) == ("ok", 2)
+    assert seen == played.names
+    assert sum("ignored" in record.getMessage() for record in caplog.records) == 1

@@ -27,7 +27,7 @@ from perdure import (
 )
 from perdure.engine import run
 from perdure.testing import Script, VirtualClock, disabled, no_waits, reset
-from tests.harness import COLOURS, play
+from tests.harness import COLOURS, play, run_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,3 +324,89 @@ def test_the_number_of_delays_may_be_zero_and_so_may_the_seed() -> None:
         drawn = first.random.random()
     with VirtualClock(seed=0) as second:
         assert second.random.random() == drawn
+
+
+def test_a_loop_without_its_with_block_is_told_at_the_second_turn() -> None:
+    """B016: a body outside of `with attempt:` would be repeated for ever, or never."""
+    ran: list[int] = []
+
+    def run() -> None:
+        for attempt in Retry():
+            ran.append(attempt.number)  # noqa: PERF401 - the loop is the case
+
+    with pytest.raises(RuntimeError, match="with attempt"):
+        run()
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_an_async_loop_without_its_with_block_is_told_at_the_second_turn(loop: str) -> None:
+    """B016."""
+    ran: list[int] = []
+
+    async def main() -> None:
+        async for attempt in Retry():
+            ran.append(attempt.number)  # noqa: PERF401 - the loop is the case
+
+    with pytest.raises(RuntimeError, match="with attempt"):
+        run_async(loop, main)
+    assert ran == [1]
+
+
+def test_an_attempt_serves_one_with_block() -> None:
+    """B016."""
+    for attempt in Retry():
+        with attempt, pytest.raises(RuntimeError, match="once"):
+            attempt.__enter__()
+        with pytest.raises(RuntimeError, match="once"):
+            attempt.__enter__()
+
+
+def test_a_sync_loop_over_an_async_policy_and_the_reverse_are_told_by_python() -> None:
+    """B016: `for` in async code waits with the thread; `async for` outside of async code is a SyntaxError."""
+    with pytest.raises(SyntaxError):
+        compile("async for attempt in policy: pass", "case", "exec")
+
+
+@pytest.mark.parametrize("end", ["break", "return", "raise"])
+def test_a_block_may_be_left_in_any_way_and_leaves_nothing(end: str) -> None:
+    """B016: what the attempt had set is taken back; the next loop is a fresh one."""
+
+    def run() -> str:
+        for attempt in Retry(attempt_timeout=9, nested="outer"):
+            with attempt:
+                if end == "break":
+                    break
+                if end == "return":
+                    return "returned"
+                raise KeyError("left")
+        return "broke"
+
+    try:
+        assert run() == {"break": "broke", "return": "returned"}[end]
+    except KeyError:
+        assert end == "raise"
+    assert perdure.time_left() is None
+    assert perdure.current() is None
+    with no_waits():
+        assert Retry(attempts=3).outcome(refuse).attempts == 3
+
+
+def test_a_loop_that_ended_gives_no_more_attempts() -> None:
+    """B016: whoever keeps the iterator gets nothing twice."""
+    loop = iter(Retry())
+    with next(loop):
+        pass
+    assert list(loop) == []
+    assert next(loop, None) is None
+
+
+def test_a_result_that_was_rejected_cannot_be_taken_for_good() -> None:
+    """B016: attempt.result() raises out of the block's body, so the code behind it does not run."""
+    ran: list[str] = []
+    with no_waits(), pytest.raises(perdure.ResultRejected):
+        for attempt in Retry(attempts=2, reject=lambda value: value == "bad"):
+            with attempt:
+                ran.append(attempt.result("bad"))
+                raise AssertionError("not reached")
+    assert ran == []

@@ -18,13 +18,16 @@ FAR = 10**9
 retries = st.one_of(st.integers(1, 60), st.integers(1, FAR), st.sampled_from((1023, 1024, 1025, 10**6, FAR)))
 shares = st.floats(0, 1, exclude_max=True)
 jitters = st.one_of(
-    st.sampled_from(("full", "equal", "coherent", "none")), st.floats(0, 1, exclude_min=True, allow_subnormal=False)
+    st.sampled_from(("full", "equal", "coherent", "none")),
+    st.floats(0, 1, exclude_min=True, allow_subnormal=False),
 )
 amounts = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.integers(0, 10**6))
 
 
 @st.composite
-def exponentials(draw: Callable[..., float], jitter: st.SearchStrategy[object] = jitters) -> perdure.Exponential:
+def exponentials(
+    draw: Callable[..., float], jitter: st.SearchStrategy[object] = jitters
+) -> perdure.Exponential:
     base, cap = sorted((draw(amounts), draw(amounts)))
     factor = draw(st.one_of(st.floats(1, 100), st.integers(1, 10), st.just(1e300)))
     return perdure.Exponential(base, factor, cap, draw(jitter))
@@ -37,7 +40,9 @@ def linears(draw: Callable[..., float], jitter: st.SearchStrategy[object] = jitt
 
 
 @st.composite
-def incrementals(draw: Callable[..., float], jitter: st.SearchStrategy[object] = jitters) -> perdure.Incremental:
+def incrementals(
+    draw: Callable[..., float], jitter: st.SearchStrategy[object] = jitters
+) -> perdure.Incremental:
     first, cap = sorted((draw(amounts), draw(amounts)))
     return perdure.Incremental(first, draw(amounts), cap, draw(jitter))
 

@@ -228,7 +228,9 @@ def test_a_random_object_serves_as_well_as_a_function() -> None:
         def random(self) -> float:
             return 0.5
 
-    assert perdure.Exponential(2, 2, 8).delay(2, None, Half()) == perdure.Exponential(2, 2, 8).delay(2, None, lambda: 0.5)
+    assert perdure.Exponential(2, 2, 8).delay(2, None, Half()) == perdure.Exponential(2, 2, 8).delay(
+        2, None, lambda: 0.5
+    )
 
 
 def test_a_backoff_of_ones_own_needs_only_its_raw_delays() -> None:

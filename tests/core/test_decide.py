@@ -30,7 +30,9 @@ class Rule:
     hint_cap: float = 300
 
 
-def decided(fault: Fault = TRANSIENT, number: int = 1, allowed: int | None = 4, **given_: Any) -> tuple[Any, Any]:
+def decided(
+    fault: Fault = TRANSIENT, number: int = 1, allowed: int | None = 4, **given_: Any
+) -> tuple[Any, Any]:
     """Delay and source where the call goes on; reason and the delay that did not fit where it stops."""
     rule = Rule(**{name: given_.pop(name) for name in ("backoff", "deadline", "hint_cap") if name in given_})
     usual = {
@@ -80,7 +82,9 @@ def test_only_an_effect_that_may_have_happened_needs_a_safe_operation(kind: Faul
     assert (answer == (StopReason.UNSAFE, None)) is stops
 
 
-@pytest.mark.parametrize(("number", "allowed", "stops"), [(1, 1, True), (3, 4, False), (4, 4, True), (5, 4, True)])
+@pytest.mark.parametrize(
+    ("number", "allowed", "stops"), [(1, 1, True), (3, 4, False), (4, 4, True), (5, 4, True)]
+)
 def test_there_are_at_most_the_allowed_attempts(number: int, allowed: int, stops: bool) -> None:
     assert (decided(number=number, allowed=allowed) == (StopReason.ATTEMPTS, None)) is stops
 
@@ -257,8 +261,12 @@ def test_whatever_happens_the_decision_keeps_its_promises(**case: Any) -> None:
 
 
 @given(start=times, took=times, deadline=times, hint=st.floats(0.1, 250))
-def test_a_wait_that_does_not_fit_is_named_in_the_answer(start: float, took: float, deadline: float, hint: float) -> None:
+def test_a_wait_that_does_not_fit_is_named_in_the_answer(
+    start: float, took: float, deadline: float, hint: float
+) -> None:
     now = start + took
     assume(now + hint > start + deadline)
-    answer = decided(Fault(FaultKind.THROTTLED, hint), start=start, now=now, deadline=deadline, draw=lambda: 0.0)
+    answer = decided(
+        Fault(FaultKind.THROTTLED, hint), start=start, now=now, deadline=deadline, draw=lambda: 0.0
+    )
     assert answer == (StopReason.DEADLINE, hint)

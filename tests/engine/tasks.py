@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 LOOPS = ("asyncio", "trio")
 
 
+async def turn(loop: str) -> None:
+    """Let the other tasks run."""
+    if loop.startswith("trio"):
+        await trio.lowlevel.checkpoint()
+    else:
+        await asyncio.sleep(0)
+
+
 async def cancelled_after(
     loop: str, clock: VirtualClock, seconds: float, work: Callable[[], Awaitable[Any]]
 ) -> None:

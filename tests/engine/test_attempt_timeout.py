@@ -156,6 +156,16 @@ def test_the_policys_deadline_is_time_that_is_left_but_bounds_no_attempt(clock: 
             assert (attempt.timeout, attempt.time_left, time_left()) == (None, 6, None)
 
 
+def test_a_generator_sees_what_is_left_of_the_attempt_until_its_first_item(clock: VirtualClock) -> None:
+    @POLICY
+    def items() -> Iterator[float | None]:
+        yield time_left()
+        yield time_left()
+
+    assert list(items()) == [2, None]
+    assert clock.now == 0
+
+
 # -- attempt timeout and the caller's end --------------------------------------------------------------
 
 

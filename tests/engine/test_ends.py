@@ -180,7 +180,7 @@ class TestAsync:
             with perdure.deadline(length):
                 await forever(loop)
 
-        with pytest.raises(perdure.DeadlineExceeded, match="^the deadline of .* was exceeded$"):
+        with pytest.raises(perdure.DeadlineExceeded, match=r"^the deadline of .* was exceeded$"):
             self.run(loop, main)
         assert clock.now == pytest.approx(length, abs=1e-9)
 
@@ -284,6 +284,51 @@ class TestAsync:
         with pytest.raises(perdure.DeadlineExceeded):
             self.run(loop, main)
         assert clock.now == 3
+
+    def test_clean_up_after_the_end_came_is_done_in_no_deadline(self, loop: str, clock: VirtualClock) -> None:
+        """What no_deadline is for: the end has interrupted the work, and what it held must be given back."""
+        cleaned: list[float] = []
+
+        async def main() -> None:
+            with perdure.deadline(1):
+                try:
+                    await forever(loop)
+                finally:
+                    async with perdure.no_deadline():
+                        await clock.asleep(5)
+                        cleaned.append(clock.now)
+
+        with pytest.raises(perdure.DeadlineExceeded):
+            self.run(loop, main)
+        assert cleaned == [6]
+
+    def test_clean_up_after_an_attempt_timeout_is_done_in_no_deadline(
+        self, loop: str, clock: VirtualClock
+    ) -> None:
+        cleaned: list[float] = []
+
+        async def work() -> None:
+            try:
+                await forever(loop)
+            finally:
+                with perdure.no_deadline():
+                    await clock.asleep(5)
+                    cleaned.append(clock.now)
+
+        with pytest.raises(perdure.AttemptTimeout):
+            self.run(loop, Retry(attempts=1, attempt_timeout=1)(work))
+        assert cleaned == [6]
+
+    def test_no_deadline_within_no_deadline_changes_nothing(self, loop: str, clock: VirtualClock) -> None:
+        async def main() -> str:
+            with perdure.deadline(1):
+                with perdure.no_deadline():
+                    with perdure.no_deadline():
+                        pass
+                    await clock.asleep(0.5)
+                return "in time"
+
+        assert self.run(loop, main) == "in time"
 
     def test_no_deadline_also_lifts_an_attempt_timeout(self, loop: str, clock: VirtualClock) -> None:
         async def work() -> str:

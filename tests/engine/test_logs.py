@@ -164,6 +164,14 @@ def test_final_failures_are_told_once_per_second(caplog: pytest.LogCaptureFixtur
     assert len(caplog.records) == 5
 
 
+def test_the_second_of_another_clock_is_another_second(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        with VirtualClock() as clock:
+            clock.advance(0.5)
+            fail("a")
+    assert len(caplog.records) == 3
+
+
 def test_each_operation_and_each_reason_has_its_own_second(caplog: pytest.LogCaptureFixture) -> None:
     with VirtualClock():
         for _ in range(3):

@@ -196,6 +196,35 @@ def test_many_waits_in_many_threads_end_together(threads: ThreadPoolExecutor) ->
     assert [future.result(PATIENCE).stop for future in futures] == ["shutdown"] * 8
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_shutdown_just_before_the_wait_is_entered_cuts_it_all_the_same(
+    loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may close between the last look at it and the moment when the wait can be woken."""
+    if loop == "trio":
+        module, name = trio.lowlevel, "current_trio_token"
+    else:
+        module, name = asyncio, "get_running_loop"
+    real = getattr(module, name)
+    script = Script(ConnectionError(), "late")
+
+    def close_meanwhile() -> object:
+        if script.calls:
+            monkeypatch.setattr(module, name, real)
+            closing = threading.Thread(target=shutdown.begin)
+            closing.start()
+            closing.join(PATIENCE)
+        return real()
+
+    async def main() -> Outcome[Any]:
+        monkeypatch.setattr(module, name, close_meanwhile)
+        return await LONG.outcome(script.asynchronous)
+
+    with VirtualClock():
+        outcome = run_async(loop, main)
+    assert (outcome.stop, len(script.calls)) == ("shutdown", 1)
+
+
 # -- new calls -----------------------------------------------------------------------------------------
 
 

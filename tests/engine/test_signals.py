@@ -35,30 +35,30 @@ def tell_when_closing():
 def held():
     say("begun")
     threading.Thread(target=tell_when_closing, daemon=True).start()
-    return sys.stdin.readline().strip()
+    say("value", sys.stdin.readline().strip())
 
 def waiting():
     perdure.listen(lambda event: event.name == "retry.scheduled" and say("begun"))
     def fail():
         raise ConnectionError("refused")
-    say(LONG.outcome(fail).stop)
+    LONG.replace(on_exhausted=lambda outcome: say(outcome.stop)).outcome(fail)
 
 async def async_held(run_in_thread):
     say("begun")
     threading.Thread(target=tell_when_closing, daemon=True).start()
-    return (await run_in_thread(sys.stdin.readline)).strip()
+    say("value", (await run_in_thread(sys.stdin.readline)).strip())
 
 def in_asyncio():
-    return asyncio.run(LONG(async_held)(asyncio.to_thread))
+    asyncio.run(LONG(async_held)(asyncio.to_thread))
 
 def in_trio():
     import trio
-    return trio.run(LONG(async_held), trio.to_thread.run_sync)
+    trio.run(LONG(async_held), trio.to_thread.run_sync)
 
 def in_a_block():
     for attempt in LONG:
         with attempt:
-            return held()
+            held()
 """
 
 
@@ -102,7 +102,8 @@ def start() -> Iterator[Callable[[str], Process]]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_wait_ends_and_then_the_signal_does_what_it_does(start: Any, number: int) -> None:
     process = start(
-        "perdure.close_on_signals()\ntry:\n    waiting()\n    signal.pause()\nexcept KeyboardInterrupt:\n    say('interrupt')"
+        "perdure.close_on_signals()\n"
+        "try:\n    waiting()\n    signal.pause()\nexcept KeyboardInterrupt:\n    say('interrupt')"
     )
     assert process.line() == "begun"
     process.send(number)
@@ -117,7 +118,7 @@ PLACES = ["LONG.call(held)", "LONG(held)()", "in_a_block()", "in_asyncio()", "in
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_attempt_in_flight_finishes_before_the_process_ends(start: Any, place: str) -> None:
-    process = start(f"perdure.close_on_signals()\nsay('value', {place})\nsignal.pause()")
+    process = start(f"perdure.close_on_signals()\n{place}\nsignal.pause()")
     assert process.line() == "begun"
     process.send(signal.SIGTERM)
     assert process.line() == "closing"
@@ -130,7 +131,7 @@ def test_the_attempt_in_flight_finishes_before_the_process_ends(start: Any, plac
 def test_an_attempt_that_hangs_holds_the_process_no_longer_than_the_grace_time(
     start: Any, place: str
 ) -> None:
-    process = start(f"perdure.close_on_signals(grace=0.05)\nsay('value', {place})")
+    process = start(f"perdure.close_on_signals(grace=0.05)\n{place}")
     assert process.line() == "begun"
     process.send(signal.SIGTERM)
     assert process.end() == -signal.SIGTERM
@@ -158,7 +159,7 @@ def test_an_earlier_handler_runs_when_the_calls_have_ended(start: Any) -> None:
     process = start(
         "signal.signal(signal.SIGTERM, lambda *_: (say('earlier'), os._exit(7)))\n"
         "perdure.close_on_signals(signal.SIGTERM)\n"
-        "say('value', LONG.call(held))\nsignal.pause()"
+        "LONG.call(held)\nsignal.pause()"
     )
     assert process.line() == "begun"
     process.send(signal.SIGTERM)
@@ -180,6 +181,20 @@ def test_an_idle_process_ends_at_once(start: Any) -> None:
     process = start("perdure.close_on_signals(grace=3600)\nsay('idle')\nsignal.pause()")
     assert process.line() == "idle"
     process.send(signal.SIGTERM)
+    assert process.end() == -signal.SIGTERM
+
+
+def test_a_signal_in_the_middle_of_our_own_bookkeeping_does_not_hang(start: Any) -> None:
+    """A handler runs on top of whatever the main thread does, also where that holds a lock of ours."""
+    process = start(
+        "from perdure import bypass\n"
+        "perdure.close_on_signals(signal.SIGTERM)\n"
+        "with bypass._lock:\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "say('went on')\n"
+        "signal.pause()"
+    )
+    assert process.line() == "went on"
     assert process.end() == -signal.SIGTERM
 
 

@@ -57,7 +57,7 @@ def test_a_fault_is_a_small_frozen_value() -> None:
     match fault:
         case Fault(kind, hint, why):
             assert (kind, hint, why) == (FaultKind.THROTTLED, 2.0, "HTTP 429")
-    assert pickle.loads(pickle.dumps(fault)) == copy.copy(fault) == fault  # noqa: S301
+    assert pickle.loads(pickle.dumps(fault)) == copy.copy(fault) == fault
     assert len({fault, copy.copy(fault)}) == 1
 
 

@@ -217,7 +217,7 @@ def test_names_that_cannot_be_resolved_without_a_network() -> None:
 def test_a_pipe_without_a_reader_and_a_socket_without_data() -> None:
     one, two = socket.socketpair()
     with one:
-        one.setblocking(False)  # noqa: FBT003
+        one.setblocking(False)
         with pytest.raises(BlockingIOError) as waiting:
             one.recv(1)
         two.close()

@@ -187,7 +187,7 @@ def under(top: Exception, below: BaseException, *, explicit: bool) -> Exception:
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-def test_an_unknown_class_is_what_lies_under_it(explicit: bool) -> None:  # noqa: FBT001
+def test_an_unknown_class_is_what_lies_under_it(explicit: bool) -> None:
     assert (
         classify(under(AppError(), ConnectionRefusedError(), explicit=explicit)).kind is FaultKind.TRANSIENT
     )

@@ -68,7 +68,7 @@ def test_marks_return_the_same_object_and_the_last_one_counts(exc: BaseException
 @pytest.mark.parametrize("exc", [ValueError("x"), SlottedError("x"), OSError(2, "x")])
 def test_marks_are_pickled_and_copied_with_the_exception(exc: Exception) -> None:
     transient(exc, after=0.5)
-    for twin in (pickle.loads(pickle.dumps(exc)), copy.copy(exc), copy.deepcopy(exc)):  # noqa: S301
+    for twin in (pickle.loads(pickle.dumps(exc)), copy.copy(exc), copy.deepcopy(exc)):
         assert twin is not exc
         assert classify(twin) == Fault(FaultKind.TRANSIENT, 0.5, "marked transient")
 

@@ -11,12 +11,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import trio
 
 import perdure
 from perdure import FaultKind, Retry, bypass, classify, events, faults
 from perdure.testing import Script, VirtualClock, disabled, no_waits, record_events, reset
-from tests.engine.tasks import LOOPS, together
+from tests.engine.tasks import LOOPS, together, turn
 from tests.harness import COLOURS, play, run_async
 
 if TYPE_CHECKING:
@@ -71,13 +70,15 @@ def test_a_task_that_disables_retries_leaves_the_others_alone(loop: str, form: s
     scripts = [Script(ConnectionError(), "ok") for _ in range(3)]
 
     async def run(script: Script) -> object:
-        guarded = POLICY(script.asynchronous) if form == "decorated" else lambda: POLICY.call(script.asynchronous)
+        guarded = (
+            POLICY(script.asynchronous) if form == "decorated" else lambda: POLICY.call(script.asynchronous)
+        )
         with no_waits():
             return await guarded()
 
     async def alone() -> object:
         with disabled():
-            await (trio.lowlevel.checkpoint() if loop == "trio" else asyncio.sleep(0))
+            await turn(loop)
             with pytest.raises(ConnectionError):
                 await run(scripts[0])
             return "disabled"
@@ -157,7 +158,9 @@ class TestDecorator:
     def test_of_a_coroutine_function_without_waits(self) -> None:
         @no_waits()
         async def test() -> object:
-            return await POLICY.replace(backoff=perdure.Constant(3600)).call(Script(ConnectionError(), "ok").asynchronous)
+            return await POLICY.replace(backoff=perdure.Constant(3600)).call(
+                Script(ConnectionError(), "ok").asynchronous
+            )
 
         assert asyncio.run(test()) == "ok"
 
@@ -179,12 +182,30 @@ print(len(calls))
 """
     environment = {**os.environ, "PERDURE_DISABLED": value}
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 @pytest.mark.parametrize(("value", "calls"), [("1", 2), ("true", 2), ("0", 8), ("", 8)])
 def test_a_variable_disables_the_whole_process(value: str, calls: int) -> None:
     assert run_with(value).strip() == str(calls)
+
+
+def test_tasks_may_share_one_switch_and_leave_it_in_any_order() -> None:
+    switch = disabled()
+    scripts = [failing(), failing()]
+
+    async def use(script: Script, turns: int) -> None:
+        with switch:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            with pytest.raises(ConnectionError):
+                await POLICY.call(script.asynchronous)
+        assert POLICY.outcome(str).ok
+
+    asyncio.run(together("asyncio", lambda: use(scripts[0], 1), lambda: use(scripts[1], 5)))
+    assert [len(script.calls) for script in scripts] == [1, 1]
 
 
 # -- no_waits ------------------------------------------------------------------------------------------

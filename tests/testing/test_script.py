@@ -52,7 +52,7 @@ class TestPlay:
     def test_a_call_past_the_end_fails_the_test(self, form: str) -> None:
         script = Script("only")
         self.call(form, script)
-        with pytest.raises(AssertionError, match="the script has 1 outcomes? and was called 2 times"):
+        with pytest.raises(AssertionError, match=r"the script has 1 outcomes? and was called 2 times"):
             self.call(form, script)
 
     def test_a_call_past_the_end_is_not_retried_away(self, form: str) -> None:

@@ -17,7 +17,7 @@ import perdure
 from perdure import Retry, bypass, clock
 from perdure.testing import Script, VirtualClock, record_events, took
 from perdure.testing.virtual import WALL
-from tests.engine.tasks import LOOPS, together
+from tests.engine.tasks import LOOPS, together, turn
 from tests.harness import COLOURS, play, run_async
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class TestLoops:
     def test_time_stands_while_any_task_can_run(self, loop: str, virtual: VirtualClock) -> None:
         async def busy() -> float:
             for _ in range(100):
-                await (trio.lowlevel.checkpoint() if loop == "trio" else asyncio.sleep(0))
+                await turn(loop)
             return virtual.now
 
         results = run_async(loop, lambda: together(loop, lambda: virtual.asleep(5), busy))
@@ -204,7 +204,9 @@ class TestLoops:
     def test_it_may_be_entered_inside_the_loop(self, loop: str) -> None:
         async def main() -> float:
             async with VirtualClock() as inside:
-                await POLICY.replace(backoff=perdure.Constant(3600)).call(Script(ConnectionError(), "ok").asynchronous)
+                await POLICY.replace(backoff=perdure.Constant(3600)).call(
+                    Script(ConnectionError(), "ok").asynchronous
+                )
                 return inside.now
 
         assert run_async(loop, main) == 3600
@@ -236,6 +238,20 @@ class TestAsyncio:
 
         assert asyncio.run(main()) == "from a thread"
         assert virtual.now == 0
+
+    def test_a_thread_that_waits_for_a_task_does_not_stop_the_time(self, virtual: VirtualClock) -> None:
+        go = threading.Event()
+
+        async def let_go() -> None:
+            await asyncio.sleep(3)
+            go.set()
+
+        async def main() -> bool:
+            released, _ = await asyncio.gather(asyncio.to_thread(go.wait, 10), let_go())
+            return released
+
+        assert asyncio.run(main()) is True
+        assert virtual.now == pytest.approx(3)
 
     def test_input_that_is_ready_comes_before_a_later_timer(self, virtual: VirtualClock) -> None:
         import socket
@@ -281,7 +297,9 @@ def test_another_seed_gives_another_run(colour: str) -> None:
 
 
 def test_the_colours_draw_the_same_delays() -> None:
-    delays = [[delay for name, _, delay, _ in history(colour, 3) if name == "retry.scheduled"] for colour in COLOURS]
+    delays = [
+        [delay for name, _, delay, _ in history(colour, 3) if name == "retry.scheduled"] for colour in COLOURS
+    ]
     assert delays == [delays[0]] * len(COLOURS)
 
 

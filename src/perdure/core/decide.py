@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perdure.core.backoff import DEFAULT, THROTTLED
+from perdure.core import backoff as backoffs
+from perdure.core.backoff import DEFAULT, LARGEST, THROTTLED
 from perdure.faults.kinds import FaultKind
 from perdure.outcome import StopReason
 
@@ -63,7 +64,7 @@ _UNSAFE = Stop(StopReason.UNSAFE)
 _ATTEMPTS = Stop(StopReason.ATTEMPTS)
 
 
-def decide(
+def decide(  # noqa: C901 - one decision, top to bottom
     rule: Rule,
     fault: Fault,
     number: int,
@@ -106,7 +107,13 @@ def decide(
         backoff = rule.backoff
         if kind is _THROTTLED and backoff is DEFAULT:
             backoff = THROTTLED
-        delay = backoff.drawn(number, previous, draw, u)
+        try:
+            delay = backoff.drawn(number, previous, draw, u)
+            if not 0.0 <= delay <= LARGEST:
+                raise ValueError(f"its delay must be a finite number of seconds >= 0, got {delay!r}")  # noqa: TRY301
+        except Exception as trouble:  # noqa: BLE001 - a user's backoff never replaces the user's error
+            backoffs.report(backoff, "backoff=", trouble)
+            delay = DEFAULT.drawn(number, previous, draw, u)
     then, deadline = now + delay, rule.deadline
     if (deadline is not None and then > start + deadline) or (end is not None and then >= end):
         return Stop(StopReason.DEADLINE, delay)

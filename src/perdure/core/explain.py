@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "Warning_", "explain_retry"]
 
+DRAWS = 1000
 SHOWN = 10
 """Delays are listed for at most so many retries."""
 
@@ -48,8 +49,10 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain values; ``warnings`` is a list of {code, message}. Durations are seconds."""
+        from copy import deepcopy
+
         return {
-            **self.fields,
+            **deepcopy(self.fields),
             "warnings": [{"code": one.code, "message": one.message} for one in self.warnings],
         }
 
@@ -118,27 +121,46 @@ def explain_retry(policy: Retry, target: str | None = None) -> Explanation:
 def _delays(policy: Retry) -> list[dict[str, float]]:
     """Expected, median and worst wait before each attempt from the second, in seconds.
 
-    Draws are uniform between the bounds (of a decorrelated backoff: given that each was the highest), so the
-    expected delay and the median are both the middle.
+    Uniform draws have their mean and median in the middle; coherent, decorrelated and own jitters are drawn, a
+    thousand calls that are always the same.
     """
     last = SHOWN + 1 if policy.attempts is None else min(policy.attempts, SHOWN + 1)
-    listed: list[dict[str, float]] = []
+    backoff, listed = policy.backoff, list[dict[str, float]]()
+    drawn = _draw(backoff, last - 1) if _is_uneven(backoff) else None
     for attempt in range(2, last + 1):
-        low, high = policy.backoff.typical(attempt - 1)
-        middle = _middle(policy.backoff, attempt - 1)
+        low, high = backoff.typical(attempt - 1)
+        expected = median = (low + high) / 2
+        if drawn is not None:
+            column = sorted(call[attempt - 2] for call in drawn)
+            expected, median = sum(column) / len(column), column[len(column) // 2]
         listed.append(
-            {"attempt": attempt, "lowest": low, "expected": middle, "median": middle, "worst": high}
+            {"attempt": attempt, "lowest": low, "expected": expected, "median": median, "worst": high}
         )
     return listed
 
 
-def _middle(backoff: Backoff, n: int) -> float:
-    """The mean delay before a retry; draws are uniform, and spread evenly over the calls' own u."""
-    low, high = backoff.typical(n)
-    if backoff.jitter != "coherent":
-        return (low + high) / 2
-    shares = [(index + 0.5) / 100 for index in range(100)]
-    return sum(backoff.drawn(n, None, lambda: 0.5, share) for share in shares) / len(shares)
+def _is_uneven(backoff: Backoff) -> bool:
+    return (
+        type(backoff).__name__ == "Decorrelated" or backoff.jitter == "coherent" or callable(backoff.jitter)
+    )
+
+
+def _draw(backoff: Backoff, retries: int) -> list[list[float]]:
+    """The delays of DRAWS calls, from a small generator of its own (Numerical Recipes' 32-bit constants)."""
+    state = 1
+
+    def draw() -> float:
+        nonlocal state
+        state = (1664525 * state + 1013904223) % 2**32
+        return state / 2**32
+
+    calls: list[list[float]] = []
+    for _ in range(DRAWS):
+        u, delays = draw(), list[float]()
+        for retry in range(1, retries + 1):
+            delays.append(backoff.drawn(retry, delays[-1] if delays else None, draw, u))
+        calls.append(delays)
+    return calls
 
 
 def _worst_case(policy: Retry) -> tuple[float | None, str]:
@@ -284,7 +306,8 @@ def _delay_lines(delays: list[dict[str, float]]) -> list[str]:
     return [
         _line(
             "delays" if not index else "",
-            f"before attempt {one['attempt']}: {human(one['expected'])} expected, {human(one['worst'])} at most",
+            f"before attempt {one['attempt']}: {human(one['expected'])} expected, {human(one['median'])} median, "
+            f"{human(one['worst'])} at most",
         )
         for index, one in enumerate(delays)
     ]

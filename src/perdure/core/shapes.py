@@ -14,6 +14,7 @@ from perdure.core.backoff import Backoff, Exponential, between, check_amount, ch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from perdure.core.backoff import Draw, Jitter
 
@@ -83,10 +84,13 @@ class Constant(Backoff):
     seconds: float
     jitter: Jitter = "none"
 
-    def __init__(self, delay: float, jitter: Jitter = "none") -> None:
-        object.__setattr__(self, "seconds", delay)
+    def __init__(
+        self, delay: float | None = None, jitter: Jitter = "none", *, seconds: float | None = None
+    ) -> None:
+        given: Any = seconds if delay is None else delay  # seconds: as dataclasses.replace() calls it
+        object.__setattr__(self, "seconds", given)
         object.__setattr__(self, "jitter", jitter)
-        check_amount("delay", delay)
+        check_amount("delay", given)
         check_jitter(jitter)
 
     @property
@@ -145,16 +149,23 @@ class Schedule(Backoff):
     steps: tuple[float, ...]
     jitter: Jitter = "none"
 
-    def __init__(self, delays: Sequence[float], jitter: Jitter = "none") -> None:
+    def __init__(
+        self,
+        delays: Sequence[float] | None = None,
+        jitter: Jitter = "none",
+        *,
+        steps: Sequence[float] | None = None,
+    ) -> None:
+        given: Any = steps if delays is None else delays  # steps: as dataclasses.replace() calls it
         try:
-            steps = tuple(delays)
+            listed = tuple(given)
         except TypeError:
-            steps = ()
-        if not steps:
-            raise refuse("delays must be a sequence of at least one delay", delays)
-        for index, step in enumerate(steps):
+            listed = ()
+        if not listed:
+            raise refuse("delays must be a sequence of at least one delay", given)
+        for index, step in enumerate(listed):
             check_amount(f"delays[{index}]", step)
-        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "steps", listed)
         object.__setattr__(self, "jitter", jitter)
         check_jitter(jitter)
 

@@ -28,7 +28,7 @@ def adopt(run: Run, first: Awaitable[Any]) -> Awaitable[Any]:
     return drive(run, lambda: first)
 
 
-async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noqa: C901 - see the comment in it
+async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noqa: C901, PLR0912 - see in it
     """Make attempts until one gives the value, or the call ends with an error.
 
     ``first`` gives the awaitable of an attempt that was begun already.
@@ -36,14 +36,18 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
     fn, args, kwargs = run.fn, run.args, run.kwargs
     while True:
         if first is None:
-            if run.error is not None and run.waits is None and run.delay:
+            if run.error is not None and run.waits is None:
                 # Here and not in prepare(): a coroutine less for each task that waits.
                 try:
-                    await waiting.wait(run.delay)
+                    await waiting.wait(run.delay or 0.0)
                 except BaseException as error:
                     run.failure(error)
                     raise
-            await prepare(run, waited=True)
+            refresh = _next(run)
+            if run.stop is not None:
+                raise run.take_error()
+            if refresh is not None:
+                first = _refreshed(run, refresh)
         try:
             if run.policy.is_plain and ambient.ENDS.get() is None:
                 value = fn(*args, **kwargs) if first is None else first()
@@ -63,20 +67,36 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
                 raise run.take_error()
 
 
-async def prepare(run: Run, *, waited: bool = False) -> None:
-    """Wait where a wait is due (whatever breaks it passes at once), refresh what is stale, count the attempt."""
-    if run.error is not None:
-        if run.waits is not None:
-            run.waits.append(run.delay or 0.0)
-        elif not waited:
-            try:
-                await waiting.wait(run.delay or 0.0)
-            except BaseException as error:
-                run.failure(error)
-                raise
-    refresh = run.next_attempt()
+async def prepare(run: Run) -> None:
+    """What comes before an attempt of a generator or block: the wait, the count, the refresh of what is stale."""
+    if run.error is not None and run.waits is None:
+        try:
+            await waiting.wait(run.delay or 0.0)
+        except BaseException as error:
+            run.failure(error)
+            raise
+    refresh = _next(run)
+    if run.stop is not None:
+        raise run.take_error()
     if refresh is not None:
         await _refresh(refresh)
+
+
+def _next(run: Run) -> Callable[[], object] | None:
+    if run.error is not None and run.waits is not None:
+        run.waits.append(run.delay or 0.0)
+    return run.next_attempt()
+
+
+def _refreshed(run: Run, refresh: Callable[[], object]) -> Callable[[], Any]:
+    """An attempt that begins with the refresh, so that what bounds and cancels the attempt holds for it too."""
+
+    async def attempt() -> Any:
+        await _refresh(refresh)
+        value = run.fn(*run.args, **run.kwargs)
+        return await value if is_awaitable(value) else value
+
+    return attempt
 
 
 async def within_limit(run: Run, begin: Callable[[], Any] | None = None) -> Any:
@@ -139,4 +159,4 @@ async def _refresh(refresh: Callable[[], object]) -> None:
         logs.complain(refresh, "refresh=", error)
 
 
-shutdown.DRIVERS.add(drive.__code__)
+shutdown.drives(drive)

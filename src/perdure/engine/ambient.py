@@ -48,7 +48,7 @@ class End:
 class Mode:
     """How calls in this context behave: ``single`` attempts (disabled, or an outer layer retries), no waits."""
 
-    __slots__ = ("around", "disabled", "open", "single", "waits")
+    __slots__ = ("around", "disabled", "open", "owner", "single", "waits")
 
     def __init__(
         self, *, single: bool = False, disabled: bool = False, waits: list[float] | None = None
@@ -58,6 +58,7 @@ class Mode:
         self.waits = waits
         self.open = True
         self.around: Mode | None = None
+        self.owner: object = None  # whoever set it and will close it
 
 
 ENDS: ContextVar[End | None] = ContextVar("perdure_end", default=None)
@@ -144,12 +145,13 @@ def retract(published: tuple[End, Token[End | None]]) -> None:
 class Deadline:
     """The context manager behind ``perdure.deadline`` and ``perdure.no_deadline``."""
 
-    __slots__ = ("_lease", "_length", "_paused", "_published")
+    __slots__ = ("_lease", "_length", "_paused", "_published", "_shield")
 
     def __init__(self, length: float | None) -> None:
         self._length = length
         self._lease: Lease | TrioLease | None = None
         self._paused: list[Lease | TrioLease] = []
+        self._shield: Any = None  # a trio.CancelScope
         self._published: tuple[End, Token[End | None]] | None = None
 
     def __enter__(self) -> Self:
@@ -159,6 +161,7 @@ class Deadline:
 
         if self._length is None:
             self._paused = _pause_all()
+            self._shield = _shield_from(self._paused)
             self._published = publish(None)
         else:
             self._lease = timers.arm(self._length, shared=False)
@@ -175,6 +178,8 @@ class Deadline:
         last_failure = published[0].last_failure
         bypass.release("deadline")
         retract(published)
+        if self._shield is not None:
+            self._shield.__exit__(kind, error, trace)
         for paused in self._paused:
             paused.resume()
         lease, self._lease = self._lease, None
@@ -213,9 +218,21 @@ def no_deadline() -> Deadline:
     """Lift all ends for the block: ``with perdure.no_deadline(): ...``, for clean-up that must be done.
 
     Ends around it, of this task, interrupt nothing meanwhile; one that passed interrupts when the block ends.
-    The block is still cancelled when its task is. One object serves one block, in one task or thread.
+    The block is still cancelled when its task is (on trio not where an end had come before: there a cancellation
+    goes on, and a shield keeps it out). One object serves one block, in one task or thread.
     """
     return Deadline(None)
+
+
+def _shield_from(paused: list[Lease | TrioLease]) -> Any:
+    """Trio goes on cancelling after an end has come: then the block needs a shield against that."""
+    if not any(getattr(getattr(lease, "scope", None), "cancel_called", False) for lease in paused):
+        return None
+    import trio
+
+    shield = trio.CancelScope(shield=True)
+    shield.__enter__()
+    return shield
 
 
 def _pause_all() -> list[Lease | TrioLease]:

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from perdure.engine import ambient, shutdown
+from perdure.engine.fused import Site
 from perdure.engine.naming import operation
 from perdure.engine.run import Run
 
@@ -61,15 +62,10 @@ def current() -> Current | None:
 
 
 def _of_frame(frame: FrameType) -> Current | None:
-    names = frame.f_locals
-    run = names.get("run")
-    if isinstance(run, Run):
-        return _of_run(run)
-    site = names.get("_site")
-    if site is None:
-        return None
-    run = Run(site.policy, site.fn, (), {}, None, 1)  # as the wrapper would make it at its first failure
-    return _of_run(run)
+    run, _ = shutdown.peek_run(frame)
+    if isinstance(run, Site):
+        run = Run(run.policy, run.fn, (), {}, None, 1)  # as the wrapper would make it at its first failure
+    return _of_run(run) if isinstance(run, Run) else None
 
 
 def _of_run(run: Run) -> Current:

@@ -48,16 +48,11 @@ def give_up(
         _tell_exhausted(run, error)
 
 
-def raise_late(run: Run, stop: Stop, now: float) -> NoReturn:
-    """A wait is over and no attempt may follow it: raise the error that led to the wait."""
-    error, run.error = run.error, None
-    try:
-        if error is None:  # pragma: no cover - there is no wait without an error
-            raise AssertionError("a wait without an error")
+def end_late(run: Run, stop: Stop, now: float) -> None:
+    """A wait is over and no attempt may follow it: the call ends with the error that led to the wait."""
+    error = run.error
+    if error is not None:
         give_up(run, error, run.records[-1][3], stop, now, waited=True)
-        raise error
-    finally:
-        del error
 
 
 def refuse(run: Run, error: Exception, reason: StopReason) -> NoReturn:

@@ -192,8 +192,9 @@ def _maker(parameters: Parameters, form: str, timed: bool) -> Callable[[Any, Sit
     if key not in _makers:
         if len(_makers) >= 2000:  # functions made at run time with ever new parameter names
             _makers.clear()
-        exec(compile(_source(parameters, form, timed), WRAPPER_FILE, "exec"), NAMESPACE)  # noqa: S102 - see above
-        _makers[key] = NAMESPACE.pop("_make")  # type: ignore[assignment] # the template defines it
+        made: dict[str, Any] = {}
+        exec(compile(_source(parameters, form, timed), WRAPPER_FILE, "exec"), NAMESPACE, made)  # noqa: S102 - see above
+        _makers[key] = made["_make"]
     return _makers[key]
 
 

@@ -5,7 +5,7 @@ The wrapper itself is generated, see ``perdure.engine.fused``; here is what it d
 
 from __future__ import annotations
 
-from perdure.engine import aio, ending, sync
+from perdure.engine import aio, ending, shutdown, sync
 from perdure.engine.run import Run
 
 TYPE_CHECKING = False
@@ -23,17 +23,21 @@ def begin(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Primed:
     while True:
         sync.prepare(run)
         try:
-            items = site.fn(*args, **kwargs)
-            primed = Primed(items, next(items))
-        except StopIteration as end:
-            ending.succeeded(run)
-            return Primed.empty(end.value)
+            primed: Primed = sync.special(run, _first, site, args, kwargs)
         except BaseException as error:
             if not run.failure(error):
                 raise
         else:
             ending.succeeded(run)
             return primed
+
+
+def _first(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Primed:
+    items = site.fn(*args, **kwargs)
+    try:
+        return Primed(items, next(items))
+    except StopIteration as end:
+        return Primed.empty(end.value)
 
 
 async def abegin(
@@ -109,3 +113,7 @@ class Primed:
         if self._items is None:  # pragma: no cover - an empty one ends before anything is sent
             raise StopIteration(self._value)
         return self._items
+
+
+shutdown.drives(begin)
+shutdown.drives(abegin)

@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def agrees(hook: Callable[..., object], what: str, *given: object) -> bool:
+    """Whether the hook says yes; no where it raised, or its answer has no truth value."""
+    answer = ask(hook, what, *given)
+    try:
+        return bool(answer)
+    except Exception as error:  # noqa: BLE001 - arrays and the like
+        logs.complain(hook, what, error)
+        return False
+
+
 def ask(hook: Callable[..., object], what: str, *given: object) -> object:
     """What the hook answers; None where it raised, or answered with something to await.
 

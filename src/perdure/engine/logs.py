@@ -33,7 +33,7 @@ QUIET_FOR = 1.0
 _REMEMBERED = 1000
 
 _logger: Logger | None = None
-_last: dict[tuple[str, str], float] = {}
+_last: dict[tuple[str, str], tuple[int, float]] = {}
 _complained: set[int] = set()
 
 
@@ -105,13 +105,12 @@ def forget() -> None:
 
 
 def _is_due(operation: str, reason: str) -> bool:
-    now = clock.monotonic()
-    last = _last.get((operation, reason))
-    if last is not None and 0 <= now - last < QUIET_FOR:
+    now, last = clock.monotonic(), _last.get((operation, reason))
+    if last is not None and last[0] == clock.epoch and 0 <= now - last[1] < QUIET_FOR:
         return False
     if len(_last) >= _REMEMBERED:
         _last.clear()
-    _last[operation, reason] = now
+    _last[operation, reason] = clock.epoch, now
     return True
 
 
@@ -141,10 +140,11 @@ def _error(error: Exception) -> dict[str, object]:
     """Code and message: the code is a status, SQLSTATE or errno name where there is one, else the type."""
     named = (peek(error, name) for name in ("status_code", "sqlstate", "sqlite_errorname", "code"))
     code: object = next((value for value in named if isinstance(value, (int, str))), None)
-    if code is None and isinstance(error, OSError) and error.errno is not None:
+    number = peek(error, "errno") if isinstance(error, OSError) else None
+    if code is None and isinstance(number, int):
         from errno import errorcode
 
-        code = errorcode.get(error.errno, error.errno)
+        code = errorcode.get(number, number)
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error

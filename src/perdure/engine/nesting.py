@@ -45,13 +45,15 @@ RELAYS = {"concurrent", "asyncio", "trio", "outcome", "anyio", "perdure"}
 
 def around() -> tuple[Token, ...]:
     """The tokens of the guarded calls on this stack, and of the blocks around, innermost first."""
+    from perdure.engine.run import Run
+
     found: list[Token] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if shutdown.is_guarded(frame):
-            names = frame.f_locals
-            run = names.get("run") or names.get("_run")
-            token = names.get("_start") if run is None else run.start
+            run, token = shutdown.peek_run(frame)
+            if isinstance(run, Run):
+                token = run.start
             # A policy without a deadline has no start before its first failure: there, the frame's id.
             found.append(id(frame) if token is None else token)
         frame = frame.f_back

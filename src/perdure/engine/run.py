@@ -14,7 +14,7 @@ from perdure.colour import ONE_SHOT, started
 from perdure.core.decide import Again, Stop, decide
 from perdure.engine import ambient, ending, hooks, logs, nesting, shutdown, telling
 from perdure.engine.naming import operation
-from perdure.engine.trail import trim
+from perdure.engine.trail import TEXT, dict_of, trim
 from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind, Safety, classify, safety_of
 from perdure.faults.rules import classify_unmarked
@@ -36,6 +36,11 @@ _REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
 _NONE: list[RawRecord] = []  # never changed: a run that has records has a list of its own
 KEPT = 100
 """So many records are kept: the first tenth, and the last of the rest."""
+
+# The descriptors of BaseException itself: some classes answer for these names in ways of their own.
+_cause_of: Callable[[BaseException], BaseException | None] = BaseException.__dict__["__cause__"].__get__
+_context_of: Callable[[BaseException], BaseException | None] = BaseException.__dict__["__context__"].__get__
+_carriers: dict[type, bool] = {}
 
 _UNREPLAYABLE = Stop(StopReason.UNREPLAYABLE)
 _SHUTDOWN = Stop(StopReason.SHUTDOWN)
@@ -123,7 +128,7 @@ class Run:
     def next_attempt(self) -> Callable[[], object] | None:
         """Count an attempt that begins now; returns what must be refreshed first, if anything.
 
-        After a wait it raises the last error where no attempt may begin any more.
+        After a wait, where no attempt may begin any more, ``stop`` is set and the last error is to be raised.
         """
         refresh = None
         if self.error is not None:
@@ -131,7 +136,9 @@ class Run:
             deadline = self.policy.deadline
             late = deadline is not None and now > self.since() + deadline
             if late or shutdown.closing or ambient.ENDS.get() is not None:
-                self._raise_if_late(now, late=late)
+                self._end_if_late(now, late=late)
+                if self.stop is not None:
+                    return None
             self.error = None
             if not self.delay and self.records[-1][5] == "refresh":
                 refresh = self.policy.refresh
@@ -148,7 +155,7 @@ class Run:
             ending.passed(self, error, now)
             return False
         # Verdicts and marks lie in the error's dict, or in that of what caused it.
-        marked = error.__cause__ is not None or bool(error.__dict__) or isinstance(error, _GROUP)
+        marked = _cause_of(error) is not None or bool(dict_of(error)) or isinstance(error, _GROUP)
         if marked or self.records:
             trim(error, self, marked=marked)
         fault = classify(error) if marked else classify_unmarked(error)
@@ -173,7 +180,7 @@ class Run:
     def accepts(self, value: object) -> bool:
         """Whether the value ends the call; False as for ``success``."""
         reject = self.policy.reject
-        rejected = reject is not None and bool(hooks.ask(reject, "reject=", value))
+        rejected = reject is not None and hooks.agrees(reject, "reject=", value)
         return not rejected or self._ends_rejected(value)
 
     def attempt_timeout(self) -> float | None:
@@ -241,6 +248,8 @@ class Run:
             text = str(error)
         except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error
             text = "(cannot be printed)"
+        if len(text) > TEXT:
+            text = text[:TEXT]
         record = (self.number, self.began, now, fault, delay, again.source, type(error), text)
         if not self.records:
             self.records = [record]  # a list of exactly one: it counts where many calls wait
@@ -258,7 +267,11 @@ class Run:
 
     def _stops(self, error: Exception, fault: Fault, stop: Stop, now: float) -> bool:
         last = (self.number, self.began, now, fault, None, None, type(error), text_of(error))
-        self.records = [*self.records, last]
+        self.records = [
+            *self.records[: KEPT // 10],
+            *self.records[KEPT // 10 :][1 - KEPT + KEPT // 10 :],
+            last,
+        ]
         ending.give_up(self, error, fault, stop, now)
         return False
 
@@ -270,17 +283,17 @@ class Run:
 
     def _is_safe(self, error: Exception, *, marked: bool) -> bool:
         safety = self.policy.safety
-        if safety is None and (marked or error.__context__ is not None):
+        if safety is None and (marked or _context_of(error) is not None or _may_carry(type(error))):
             safety = safety_of(error)  # a request is an attribute of the error, or of one under it
         return safety is not Safety.UNSAFE
 
-    def _raise_if_late(self, now: float, *, late: bool) -> None:
-        """After a wait that was cut by a shutdown, or that went on too long, the last error comes out."""
+    def _end_if_late(self, now: float, *, late: bool) -> None:
+        """After a wait that was cut by a shutdown, or that went on too long, the call ends with its last error."""
         end = ambient.nearest_at()
         if shutdown.closing:
-            ending.raise_late(self, _SHUTDOWN, now)
-        if late or (end is not None and now >= end):
-            ending.raise_late(self, Stop(StopReason.DEADLINE, 0.0), now)
+            ending.end_late(self, _SHUTDOWN, now)
+        elif late or (end is not None and now >= end):
+            ending.end_late(self, Stop(StopReason.DEADLINE, 0.0), now)
 
     def _ends_rejected(self, value: object) -> bool:
         """A rejected result: False to go on, or to raise ``error`` where ``stop`` is set; True to return it."""
@@ -297,9 +310,20 @@ class Run:
         return False
 
 
+def _may_carry(kind: type) -> bool:
+    """Whether errors of a class may carry a request although their dict is empty (slots, properties)."""
+    known = _carriers.get(kind)
+    if known is None:
+        if len(_carriers) >= 1000:  # classes made at run time
+            _carriers.clear()
+        named = any("request" in vars(cls) or "response" in vars(cls) for cls in kind.__mro__)
+        known = _carriers[kind] = named or "__getattr__" in dir(kind)
+    return known
+
+
 def text_of(error: BaseException) -> str:
     """What the error says; an error that cannot be printed is still an error."""
     try:
-        return str(error)
+        return str(error)[:TEXT]
     except Exception:  # noqa: BLE001 - as it says
         return "(cannot be printed)"

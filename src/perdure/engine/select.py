@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.colour import is_coroutine_function
 from perdure.core.backoff import Backoff, is_finite
 from perdure.core.decide import is_retried
-from perdure.engine.hooks import ask
+from perdure.engine.hooks import agrees
 from perdure.errors import ConfigError
 from perdure.faults import FaultKind, Safety
 from perdure.faults.verdict import verdict_of
@@ -55,7 +55,7 @@ class Matcher:
             return True
         if self.kinds and fault.kind in self.kinds:
             return True
-        return self.predicate is not None and bool(ask(self.predicate, f"{self.field}=", error))
+        return self.predicate is not None and agrees(self.predicate, f"{self.field}=", error)
 
 
 class Selector:
@@ -146,7 +146,7 @@ def _check_seconds(
 ) -> None:
     if value is None and optional:
         return
-    if forever and value is not None and repr(value) == "FOREVER":
+    if forever and value is not None and getattr(value, "in_words", False):
         return
     least = ">= 0" if zero else "> 0"
     if not is_finite(value) or not (value >= 0 if zero else value > 0):  # type: ignore[operator] # a number

@@ -17,7 +17,7 @@ from perdure.errors import ShuttingDown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType, FrameType
     from typing import Any
 
@@ -28,14 +28,32 @@ GRACE = 30.0
 
 closing = False
 _final = False
-DRIVERS: set[CodeType] = set()
-"""The code of every function that has a guarded call below it; the drivers enter theirs."""
+DRIVERS: set[int] = set()
+"""The ids of the code of functions that have a guarded call below them: hashing a code object is slow."""
 
 BLOCKS: dict[int, tuple[int, object]] = {}
 """The block attempts that are entered, by id: their thread and task. No frame of ours stands below a block."""
 
 WRAPPER_FILE = "<perdure>"
 """The file name in the code of generated wrappers."""
+
+
+def drives(function: Callable[..., object]) -> None:
+    """Say that this function of ours has a guarded call below it, and the call's Run in its local ``run``."""
+    code: CodeType = function.__code__
+    DRIVERS.add(id(code))
+
+
+def peek_run(frame: FrameType) -> tuple[object, object]:
+    """The Run of a guarded frame, or what its wrapper noted as the start, or its site.
+
+    Before 3.13 a look at the locals leaves a copy of them in the frame, which would hold what they hold.
+    """
+    names = frame.f_locals
+    run, start = names.get("run") or names.get("_run") or names.get("_site"), names.get("_start")
+    if type(names) is dict:
+        names.clear()
+    return run, start
 
 
 def close(*, grace: float = GRACE, final: bool = False) -> bool:
@@ -148,7 +166,7 @@ def _install(number: int, grace: float) -> None:
         if closing:
             signal.raise_signal(number)
             return
-        begin(final=True)
+        begin(final=True)  # its locks are reentrant: the handler may run in the middle of a change
         # A thread, since this handler runs on top of the very call that it should let finish.
         from threading import Thread
 
@@ -166,7 +184,8 @@ def _then_signal(number: int, grace: float) -> None:
 
 def is_guarded(frame: FrameType) -> bool:
     """Whether this frame is one of ours with a guarded call below it."""
-    return frame.f_code in DRIVERS or frame.f_code.co_filename == WRAPPER_FILE
+    code = frame.f_code
+    return id(code) in DRIVERS or code.co_filename == WRAPPER_FILE
 
 
 def _in_flight() -> bool:
@@ -219,11 +238,19 @@ def _coroutine_frames(awaited: Any) -> list[FrameType]:
         )
         if frame is not None:
             frames.append(frame)
-        awaited = next(
-            (a for name in ("cr_await", "gi_yieldfrom", "ag_await") if (a := getattr(awaited, name, None))),
-            None,
-        )
+        awaited = _awaited_by(awaited)
     return frames
+
+
+def _awaited_by(suspended: Any) -> Any:
+    for name in ("cr_await", "gi_yieldfrom", "ag_await"):
+        if hasattr(suspended, name):
+            return getattr(suspended, name)
+    if type(suspended).__name__.startswith("async_generator_"):  # the awaitable of asend() names no generator
+        import gc
+
+        return next((one for one in gc.get_referents(suspended) if hasattr(one, "ag_frame")), None)
+    return None
 
 
 def _read(grace: float) -> float:
@@ -232,10 +259,13 @@ def _read(grace: float) -> float:
     return seconds(grace, field="grace")
 
 
-def _forget_other_threads() -> None:
+def _begin_anew() -> None:
+    """The child has none of the other threads, and was not asked to close."""
+    if not _final:
+        reopen()
     for block, where in tuple(BLOCKS.items()):
         if where[0] != get_ident():
             del BLOCKS[block]
 
 
-bypass.after_fork(_forget_other_threads)
+bypass.after_fork(_begin_anew)

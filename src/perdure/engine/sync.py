@@ -33,7 +33,7 @@ def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return drive(run)
 
 
-def drive(run: Run) -> Any:
+def drive(run: Run) -> Any:  # noqa: C901 - flat: it runs at every failure
     """Make attempts until one gives the value, or the call ends with an error.
 
     A function that turns out to return an awaitable moves to the async driver, which awaits it in the loop.
@@ -43,10 +43,12 @@ def drive(run: Run) -> Any:
         if run.error is not None:
             _wait(run)
         refresh = run.next_attempt()
-        if refresh is not None:
-            _refresh(refresh)
+        if run.stop is not None:
+            raise run.take_error()
         try:
-            value = fn(*args, **kwargs) if run.policy.is_plain else _special(run)
+            if refresh is not None:
+                _refresh(refresh)
+            value = fn(*args, **kwargs) if run.policy.is_plain else special(run, fn, *args, **kwargs)
         except BaseException as error:
             if not run.failure(error):
                 raise
@@ -62,10 +64,12 @@ def drive(run: Run) -> Any:
 
 
 def prepare(run: Run) -> None:
-    """Wait where a wait is due (whatever breaks it passes at once), refresh what is stale, count the attempt."""
+    """What comes before an attempt of a generator or block: the wait, the count, the refresh of what is stale."""
     if run.error is not None:
         _wait(run)
     refresh = run.next_attempt()
+    if run.stop is not None:
+        raise run.take_error()
     if refresh is not None:
         _refresh(refresh)
 
@@ -82,7 +86,7 @@ def _wait(run: Run) -> None:
             raise
 
 
-def _special(run: Run) -> Any:
+def special(run: Run, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """One attempt under what a plain policy has not.
 
     An attempt timeout is published as an end: nothing interrupts a plain function, but it can see what is
@@ -92,7 +96,7 @@ def _special(run: Run) -> Any:
     published = None if length is None else ambient.publish(clock.monotonic() + length)
     inner = ambient.quieten(run) if run.policy.nested == "outer" else None
     try:
-        return run.fn(*run.args, **run.kwargs)
+        return call(*args, **kwargs)
     finally:
         if published is not None:
             ambient.retract(published)
@@ -115,4 +119,4 @@ def _refresh(refresh: Callable[[], object]) -> None:
         logs.complain(refresh, "refresh=", trouble)
 
 
-shutdown.DRIVERS.add(drive.__code__)
+shutdown.drives(drive)

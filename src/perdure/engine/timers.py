@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Loop = asyncio.AbstractEventLoop
 
-_queues: dict[tuple[Any, float], _Queue] = {}
+_queues: dict[tuple[Any, float, int], _Queue] = {}
 
 
 class Lease:
@@ -47,6 +47,7 @@ class Lease:
     def fire(self) -> None:
         """The moment has come."""
         self.fired = True
+        self.timer = None  # it holds this method, and so this lease
         self.task.cancel()
 
     def pause(self) -> None:
@@ -74,11 +75,12 @@ class Lease:
 class _Queue:
     """The leases of one length on one loop, oldest first."""
 
-    __slots__ = ("armed", "leases", "length", "loop")
+    __slots__ = ("armed", "epoch", "leases", "length", "loop")
 
     def __init__(self, loop: Loop, length: float) -> None:
         self.loop = loop
         self.length = length
+        self.epoch = clock.epoch
         self.leases: dict[Lease, None] = {}
         self.armed = False
 
@@ -97,7 +99,7 @@ class _Queue:
             oldest.fire()
         if oldest is None:
             self.armed = False
-            _queues.pop((self.loop, self.length), None)
+            _queues.pop((self.loop, self.length, self.epoch), None)
         else:
             self.loop.call_at(oldest.at, self._ring)
 
@@ -135,7 +137,7 @@ class TrioLease:
         if self.handle is not None:
             self.handle.cancel()
         self.scope.__exit__(
-            None if error is None else type(error), error, error.__traceback__ if error else None
+            None if error is None else type(error), error, None if error is None else error.__traceback__
         )
         return self.scope.cancelled_caught
 
@@ -155,14 +157,15 @@ def arm(length: float, *, shared: bool = True) -> Lease | TrioLease | None:
         return None
     if not shared:
         return Lease(task, loop.time() + length, None).alone()
-    queue = _queues.get((loop, length))
+    queue = _queues.get((loop, length, clock.epoch))
     return (queue or _new_queue(loop, length)).add(task)
 
 
 def _new_queue(loop: Loop, length: float) -> _Queue:
-    for key in [key for key in _queues if key[0].is_closed()]:
-        del _queues[key]
-    queue = _queues[loop, length] = _Queue(loop, length)
+    for key in tuple(_queues):
+        if key[0].is_closed():
+            _queues.pop(key, None)
+    queue = _queues[loop, length, clock.epoch] = _Queue(loop, length)
     return queue
 
 

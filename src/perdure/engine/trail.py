@@ -13,6 +13,7 @@ from perdure import clock
 from perdure.durations import human
 from perdure.engine.naming import call_id, operation
 from perdure.engine.nesting import around, count_trail, is_fresh, length_of
+from perdure.engine.shutdown import is_guarded
 from perdure.faults.chain import leaves
 from perdure.faults.rules import UNDECIDED
 from perdure.outcome import AttemptRecord, Outcome, StopReason
@@ -36,7 +37,7 @@ _REMEDY = ": if it is, name it in on= or register() it"
 TEXT = 500
 """Error texts are kept up to so many characters."""
 
-_dict_of: Callable[[BaseException], dict[str, object]] = BaseException.__dict__["__dict__"].__get__
+dict_of: Callable[[BaseException], dict[str, object]] = BaseException.__dict__["__dict__"].__get__
 
 
 class Trail:
@@ -104,7 +105,7 @@ def _revive(
 def public(raw: RawRecord, start: float) -> AttemptRecord:
     """The record that people see, made when someone looks at it; ``start`` is when the call began."""
     number, began, ended, fault, delay, source, kind, text = raw
-    error = f"{kind.__name__}: {text[:TEXT]}" if text else kind.__name__
+    error = f"{kind.__name__}: {text}" if text else kind.__name__
     if began is None:
         return AttemptRecord(number, None, None, fault, delay, source, error)
     return AttemptRecord(number, began - start, ended - began, fault, delay, source, error)
@@ -125,7 +126,7 @@ def attempts_of(failed: BaseException | Outcome[object]) -> tuple[AttemptRecord,
 
 def trail_of(error: BaseException) -> Trail | None:
     """The trail on this very exception, or None."""
-    trail = _dict_of(error).get(KEY)
+    trail = dict_of(error).get(KEY)
     return trail if isinstance(trail, Trail) else None
 
 
@@ -135,7 +136,7 @@ def attach(error: BaseException, trail: Trail, note: str) -> None:
     for leaf in leaves(error):
         if leaf is not error:  # groups are taken apart and made anew on their way
             _leave(leaf, copy(trail))
-    notes = _dict_of(error).get("__notes__")
+    notes = dict_of(error).get("__notes__")
     if isinstance(notes, list):
         _drop_ours(notes)  # pyright: ignore[reportUnknownArgumentType] # of whatever
     add_note(error, note)
@@ -143,14 +144,14 @@ def attach(error: BaseException, trail: Trail, note: str) -> None:
 
 def _leave(error: BaseException, trail: Trail) -> None:
     trail.tail, trail.length = id(error.__traceback__), length_of(error.__traceback__)
-    _dict_of(error)[KEY] = trail
+    dict_of(error)[KEY] = trail
 
 
 def add_note(error: BaseException, note: str) -> None:
     """Add a note, but not the same one twice."""
     text = PREFIX + note
     try:
-        notes = _dict_of(error).get("__notes__")
+        notes = dict_of(error).get("__notes__")
         if not isinstance(notes, list) or text not in notes:
             error.add_note(text)
     except Exception:  # noqa: BLE001, S110 - an exception class that refuses notes keeps its error
@@ -160,7 +161,7 @@ def add_note(error: BaseException, note: str) -> None:
 def trim(error: BaseException, run: Run, *, marked: bool) -> None:
     """Cut off the traceback entries that earlier raises of the same object left at the end.
 
-    Within a call: in a fresh traceback the frame that caught the error, and the wrapper's below it, stand only
+    Within a call: in a fresh traceback our frame that caught the error, and the wrapper's below it, stand only
     at its head. From a call that ended before this attempt began (then the error is ``marked``): the entries
     that it saw.
     """
@@ -168,12 +169,12 @@ def trim(error: BaseException, run: Run, *, marked: bool) -> None:
     if entry is None:
         return
     head = entry.tb_frame
-    below, stale = head.f_back, _stale_trail(error, run) if marked else None
+    ours = [frame for frame in (head, head.f_back) if frame is not None and is_guarded(frame)]
+    stale = _stale_trail(error, run) if marked else None
     left = 0 if stale is None else length_of(entry)
     while (following := entry.tb_next) is not None:
         left -= 1
-        frame = following.tb_frame
-        if frame is head or frame is below or (stale is not None and stale.ends_at(following, left)):
+        if following.tb_frame in ours or (stale is not None and stale.ends_at(following, left)):
             entry.tb_next = None
             return
         entry = following

@@ -61,30 +61,36 @@ class LoopWaits:
                 future.set_result(None)
 
 
-class _Done:
-    """An awaitable that is ready at once."""
+class _Yield:
+    """An awaitable that lets the other tasks of an asyncio loop run once."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[None, None, None]:
-        return
         yield
 
 
-DONE = _Done()
+YIELD = _Yield()
 
 
 def wait(duration: float) -> Awaitable[None]:
-    """What to await to wait ``duration`` seconds; less only when the process closes."""
-    if duration <= 0 or clock.closed:
-        return DONE
+    """What to await to wait ``duration`` seconds; less only when the process closes.
+
+    Even without a delay the other tasks get their turn, so that a function which fails without waiting for
+    anything does not keep the loop to itself.
+    """
     if in_trio():
         return _trio_wait(duration)
+    if duration <= 0 or clock.closed:
+        return YIELD
     loop = running_loop()
     waits = _loops.get(loop)
     if waits is None:
         waits = _new_loop(loop)
-    return waits.after(duration)
+    future = waits.after(duration)
+    if clock.is_closed() and not future.done():  # looked at again: whoever closed may have looked before
+        future.set_result(None)
+    return future
 
 
 def wake_all() -> None:
@@ -135,8 +141,9 @@ def current_task() -> object:
 
 
 def _new_loop(loop: Loop) -> LoopWaits:
-    for old in [one for one in _loops if one.is_closed()]:
-        del _loops[old]
+    for old in tuple(_loops):
+        if old.is_closed():
+            _loops.pop(old, None)
     waits = _loops[loop] = LoopWaits(loop)
     return waits
 
@@ -144,10 +151,15 @@ def _new_loop(loop: Loop) -> LoopWaits:
 async def _trio_wait(duration: float) -> None:
     import trio
 
+    if duration <= 0 or clock.closed:
+        await trio.lowlevel.checkpoint()
+        return
     entry = (trio.lowlevel.current_trio_token(), trio.Event())
     _bells.add(entry)
     try:
-        if clock.virtual is not None:
+        if clock.is_closed():  # looked at again: whoever closed may have looked before the bell was there
+            await trio.lowlevel.checkpoint()
+        elif clock.virtual is not None:
             handle = clock.virtual.call_later(duration, entry[1].set)
             try:
                 await entry[1].wait()

@@ -103,7 +103,10 @@ def classify_unmarked(exc: BaseException) -> Fault:
     """`classify` for an exception that has an empty `__dict__` and no cause: it cannot bear a verdict."""
     fault = _constant.get(type(exc))
     if fault is None and isinstance(exc, OSError):
-        fault = _numbered.get((type(exc), exc.errno)) or _by_number(exc)
+        try:
+            fault = _numbered.get((type(exc), exc.errno)) or _by_number(exc)
+        except Exception:  # noqa: BLE001 - a class may refuse to be read
+            return classify(exc)
     return fault or classify(exc)
 
 

@@ -12,7 +12,6 @@ from perdure.engine import ambient, logs, run, shutdown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from contextvars import Token
     from types import TracebackType
     from typing import Any, TypeVar
 
@@ -33,23 +32,29 @@ class Switch:
     def __init__(self, *, disabled: bool = False, skip: bool = False) -> None:
         self._disabled = disabled
         self._skip = skip
-        self._tokens: list[Token[ambient.Mode | None]] = []
 
     def __enter__(self) -> list[float]:
-        around = ambient.mode() or ambient.Mode()
+        around = ambient.mode()
+        before = around or ambient.Mode()
         waits: list[float] = []
         mode = ambient.Mode(
-            single=self._disabled or around.single,
-            disabled=self._disabled or around.disabled,
-            waits=waits if self._skip else around.waits,
+            single=self._disabled or before.single,
+            disabled=self._disabled or before.disabled,
+            waits=waits if self._skip else before.waits,
         )
-        self._tokens.append(ambient.MODE.set(mode))
+        mode.around, mode.owner = around, self
+        ambient.MODE.set(mode)
         return waits
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        ambient.MODE.reset(self._tokens.pop())
+        mode = ambient.MODE.get()
+        while mode is not None and (mode.owner is not self or not mode.open):
+            mode = mode.around
+        if mode is not None:  # closed, so that a task that outlives the block leaves the mode as well
+            mode.open = False
+        ambient.MODE.set(ambient.mode())
 
     def __call__(self, fn: F) -> F:
         """Have each call of a sync or async function run in this mode; raises ConfigError for generators."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VirtualClock"]
 
+PATIENCE = 50  # hundredths of a second in which a thread may do something before the time moves on
 WALL = 1_900_000_000.0
 """What the wall clock says when a virtual clock starts: 17 March 2030, 17:46:40 UTC."""
 
@@ -49,6 +50,7 @@ class VirtualClock:
         self._timers: list[tuple[float, int, _Timer]] = []
         self._order: count[int] = count()
         self._pumps: set[object] = set()
+        self._patience = PATIENCE
         self._restore: list[Callable[[], None]] = []
 
     def advance(self, seconds: float) -> None:
@@ -129,7 +131,14 @@ class VirtualClock:
 
     def jump(self, loop: Any) -> None:
         """Where an asyncio loop would block until its next timer, let that moment be now."""
-        if loop._ready or loop._stopping or _threads_work(loop):
+        if loop._ready or loop._stopping:
+            self._patience = PATIENCE
+            return
+        if _threads_work(loop) and self._patience > 0:
+            # In real time; but a thread that waits for a task on this clock would wait for ever.
+            self._patience -= 1
+            loop._process_events(loop._selector.select(0.01))
+            loop.call_soon(_nothing)
             return
         self._drop_cancelled()
         timers = [handle._when for handle in loop._scheduled if not handle._cancelled]
@@ -164,9 +173,11 @@ class VirtualClock:
             while self._timers:
                 await wait_all_tasks_blocked()
                 self._drop_cancelled()
-                if trio.to_thread.current_default_thread_limiter().borrowed_tokens:
-                    await trio.sleep(0.001)  # a thread works for some task: in real time
+                if trio.to_thread.current_default_thread_limiter().borrowed_tokens and self._patience > 0:
+                    self._patience -= 1
+                    await trio.sleep(0.01)  # a thread works for some task: in real time, for a while
                 elif self._timers:
+                    self._patience = PATIENCE
                     self._move_to(self._timers[0][0])
         finally:
             self._pumps.discard(token)
