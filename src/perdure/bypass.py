@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+WRAPPER_FILE = "<perdure>"
+"""The file name in the code of generated wrappers, by which their frames are known."""
+
 NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False}
 """The globals of every generated wrapper; ``perdure.engine.fused`` fills it."""
 

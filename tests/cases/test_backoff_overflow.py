@@ -32,7 +32,9 @@ def test_b046_a_power_that_no_float_holds_is_the_cap(n: int, base: float) -> Non
 @pytest.mark.parametrize("colour", COLOURS)
 def test_b046_a_poller_lives_through_more_than_a_thousand_failures(colour: str) -> None:
     policy = Retry(attempts=None, deadline=perdure.FOREVER, backoff=perdure.Exponential(0.1, 2, 5))
-    assert play(colour, policy, *[ConnectionError()] * 1100, "back", listen=False).value == "back"
+    assert (
+        play(colour, policy, *(ConnectionError() for _ in range(1100)), "back", listen=False).value == "back"
+    )
 
 
 @pytest.mark.parametrize("n", [10**6, 10**9])

@@ -68,10 +68,8 @@ class Attempt:
     @property
     def timeout(self) -> float | None:
         """Seconds this attempt may take: the attempt timeout or the time to the nearest end; None: no bound."""
-        left = ambient.time_left()
-        if self._entered or self._limit is None:
-            return left if self._limit is None or left is None else min(self._limit, left)
-        return self._limit if left is None else min(self._limit, left)
+        bounds = [bound for bound in (self._limit, ambient.time_left()) if bound is not None]
+        return min(bounds, default=None)
 
     @property
     def time_left(self) -> float | None:

@@ -33,7 +33,7 @@ from functools import update_wrapper
 from keyword import iskeyword
 from types import CodeType, FunctionType
 
-from perdure.bypass import NAMESPACE
+from perdure.bypass import NAMESPACE, WRAPPER_FILE
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, colour, is_awaitable
 
 TYPE_CHECKING = False
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from perdure.policies import Retry
 
-WRAPPER_FILE = "<perdure>"
 PROBATION = 100
 """Plain results in a row after which a sync function is taken to return no awaitables."""
 
@@ -110,7 +109,7 @@ _OURS = frozenset(
     """
     _fn _site _slow _start _error _run _value _now _none _failed _resume _aresume _general _ageneral _look
     _begin _abegin _begun _items _item _sent Exception BaseException GeneratorExit StopAsyncIteration
-    """.split()  # noqa: SIM905 - forty strings in two lines
+    """.split()  # noqa: SIM905 - two dozen strings in two lines
 )
 """What the templates use themselves: a function with a parameter of such a name gets the catch-all form."""
 

@@ -58,7 +58,8 @@ async def abegin(
             ending.succeeded(run)
             return None
         except BaseException as error:
-            await items.aclose()
+            if not isinstance(error, GeneratorExit):  # while that passes, nothing may be awaited
+                await items.aclose()
             if not run.failure(error):
                 raise
         else:

@@ -5,7 +5,8 @@ refused or cancelled by design), at most one per second per operation and reason
 attributes, timestamp (ISO 8601), operation, attempt ("2 of 5"), delay_ms, error (code and message), strategy,
 outcome (success, retry, exhausted), total_duration_ms, and stop_reason and call_id.
 
-``logging`` is never imported here before somebody else has: without it there is no handler to write to.
+``logging`` is not imported here before somebody else has, as without it there is no handler to write to; only a
+hook that raised is worth that import.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ An inner call that ends because it had enough (attempts, deadline, budget, hint)
 mark names the guarded calls that were going on around it, each by its token: the float object that holds its
 start, which is that call's alone while the call lives.
 
-A call in another task or thread cannot see what is around it there. Then its mark counts when it was made since
-the outer call began, by another function, and the error came over without being raised anew, as an exception
-object that several functions share would be.
+A call in another task or thread cannot see what is around it there. Then its mark counts when it was made during
+the outer call's attempt, and the error came over without being raised anew, as an exception object that several
+functions share would be.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def enclosed(error: BaseException, run: Run) -> Trail | None:
     for one, trail in _marked(error):
         if _is_around(trail, error, run):
             return trail
-        if is_fresh(trail, run) and trail.function != id(run.fn) and not _raised_anew(one, trail):
+        if is_fresh(trail, run) and not _raised_anew(one, trail):
             return trail
     return None
 

@@ -8,13 +8,14 @@ here, once for all of them: ``failure`` after an attempt that raised, ``success`
 from __future__ import annotations
 
 import os
+from types import CodeType
 
 from perdure import clock, events
 from perdure.colour import ONE_SHOT, started
 from perdure.core.decide import Again, Stop, decide
 from perdure.engine import ambient, ending, hooks, logs, nesting, shutdown, telling
 from perdure.engine.naming import operation
-from perdure.engine.trail import TEXT, dict_of, trim
+from perdure.engine.trail import TEXT, dict_of, note_seen, trim
 from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind, Safety, classify, safety_of
 from perdure.faults.rules import classify_unmarked
@@ -23,7 +24,6 @@ from perdure.outcome import StopReason
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType
     from typing import Any
 
     from perdure.engine.trail import RawRecord
@@ -257,6 +257,8 @@ class Run:
             self.records.append(record)
         else:
             self.records[KEPT // 10 :] = [*self.records[KEPT // 10 + 1 :], record]
+        if type(self.fn) is CodeType:
+            note_seen(error)
         if again.source == "refresh":
             self.refreshed = True
         if logs.wants(20):  # INFO

@@ -34,9 +34,6 @@ DRIVERS: set[int] = set()
 BLOCKS: dict[int, tuple[int, object]] = {}
 """The block attempts that are entered, by id: their thread and task. No frame of ours stands below a block."""
 
-WRAPPER_FILE = "<perdure>"
-"""The file name in the code of generated wrappers."""
-
 
 def drives(function: Callable[..., object]) -> None:
     """Say that this function of ours has a guarded call below it, and the call's Run in its local ``run``."""
@@ -185,7 +182,7 @@ def _then_signal(number: int, grace: float) -> None:
 def is_guarded(frame: FrameType) -> bool:
     """Whether this frame is one of ours with a guarded call below it."""
     code = frame.f_code
-    return id(code) in DRIVERS or code.co_filename == WRAPPER_FILE
+    return id(code) in DRIVERS or code.co_filename == bypass.WRAPPER_FILE
 
 
 def _in_flight() -> bool:

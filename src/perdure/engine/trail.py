@@ -21,7 +21,6 @@ from perdure.outcome import AttemptRecord, Outcome, StopReason
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
     from typing import Any
 
     from perdure.core.decide import Stop
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     RawRecord = tuple[int, float | None, float, Fault, float | None, str | None, type[BaseException], str]
 
 KEY = "_perdure_trail"
+SEEN = "_perdure_seen"
 PREFIX = "perdure: "
 _REMEDY = ": if it is, name it in on= or register() it"
 TEXT = 500
@@ -44,7 +44,7 @@ class Trail:
     """The record of one call that gave up; see the module, and for the mark ``perdure.engine.nesting``."""
 
     __slots__ = (
-        *("call_id", "operation", "number", "stop", "start", "elapsed", "raw", "marked", "at", "function"),
+        *("call_id", "operation", "number", "stop", "start", "elapsed", "raw", "marked", "at"),
         *("around", "epoch", "serial", "tail", "length"),
     )
 
@@ -58,7 +58,6 @@ class Trail:
         self.raw: Sequence[RawRecord | AttemptRecord] = tuple(run.records)
         self.marked = marked
         self.at = now
-        self.function: int | None = id(run.fn)
         self.around: tuple[object, ...] = around() if marked else ()
         self.epoch = clock.epoch
         self.serial = count_trail()
@@ -68,10 +67,6 @@ class Trail:
     def records(self) -> tuple[AttemptRecord, ...]:
         """The attempts as public records."""
         return tuple(one if isinstance(one, AttemptRecord) else public(one, self.start) for one in self.raw)
-
-    def ends_at(self, entry: TracebackType, left: int) -> bool:
-        """Whether what this call saw of the traceback begins here, with so many entries to its end."""
-        return left == self.length and id(entry) == self.tail
 
     def __copy__(self) -> Trail:
         twin = Trail.__new__(Trail)
@@ -96,7 +91,7 @@ def _revive(
     trail = Trail.__new__(Trail)
     trail.call_id, trail.operation, trail.number = call_id, operation, number
     trail.stop, trail.elapsed, trail.raw = stop, elapsed, records
-    trail.marked, trail.function, trail.around = False, None, ()
+    trail.marked, trail.around = False, ()
     trail.start = trail.at = 0.0
     trail.epoch = trail.serial = trail.tail = trail.length = 0
     return trail
@@ -144,7 +139,9 @@ def attach(error: BaseException, trail: Trail, note: str) -> None:
 
 def _leave(error: BaseException, trail: Trail) -> None:
     trail.tail, trail.length = id(error.__traceback__), length_of(error.__traceback__)
-    dict_of(error)[KEY] = trail
+    values = dict_of(error)
+    values.pop(SEEN, None)
+    values[KEY] = trail
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -162,22 +159,35 @@ def trim(error: BaseException, run: Run, *, marked: bool) -> None:
     """Cut off the traceback entries that earlier raises of the same object left at the end.
 
     Within a call: in a fresh traceback our frame that caught the error, and the wrapper's below it, stand only
-    at its head. From a call that ended before this attempt began (then the error is ``marked``): the entries
-    that it saw.
+    at its head. What blocks and calls before this attempt saw, they noted on the error, which is ``marked``.
     """
     entry = error.__traceback__
     if entry is None:
         return
     head = entry.tb_frame
     ours = [frame for frame in (head, head.f_back) if frame is not None and is_guarded(frame)]
-    stale = _stale_trail(error, run) if marked else None
-    left = 0 if stale is None else length_of(entry)
+    tail, length = _seen_before(error, run) if marked else (0, 0)
+    left = length_of(entry) if length else 0
     while (following := entry.tb_next) is not None:
         left -= 1
-        if following.tb_frame in ours or (stale is not None and stale.ends_at(following, left)):
+        if following.tb_frame in ours or (length and left == length and id(following) == tail):
             entry.tb_next = None
             return
         entry = following
+
+
+def note_seen(error: BaseException) -> None:
+    """Note on an error, after which a block goes on, what was seen of its traceback: a block has no frame of ours."""
+    dict_of(error)[SEEN] = (id(error.__traceback__), length_of(error.__traceback__))
+
+
+def _seen_before(error: BaseException, run: Run) -> tuple[int, int]:
+    """Where what was seen before this attempt begins in the traceback, and its length; (0, 0): nothing was."""
+    seen = dict_of(error).get(SEEN)
+    if isinstance(seen, tuple):
+        return seen  # pyright: ignore[reportUnknownVariableType] # as note_seen left it
+    trail = _stale_trail(error, run)
+    return (0, 0) if trail is None else (trail.tail, trail.length)
 
 
 def _stale_trail(error: BaseException, run: Run) -> Trail | None:

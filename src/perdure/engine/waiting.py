@@ -175,8 +175,8 @@ async def _trio_wait(duration: float) -> None:
 def _from_outside(call: Callable[..., object], *args: object) -> None:
     try:
         call(*args)
-    except RuntimeError:
-        pass  # the loop ended in the meantime, and its waits with it
+    except Exception:  # noqa: BLE001, S110 - the loop ended or crashed in the meantime, and its waits with it
+        pass
 
 
 def _forget() -> None:
