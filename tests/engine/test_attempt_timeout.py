@@ -9,6 +9,7 @@ import pytest
 
 import perdure
 from perdure import AttemptTimeout, FaultKind, Retry, Safety, attempts_of, time_left
+from perdure import clock as clocks
 from perdure.engine import timers
 from perdure.testing import Script, VirtualClock, record_events, took
 from tests.engine.tasks import LOOPS, cancelled_after, together
@@ -236,6 +237,49 @@ class TestEnd:
             run_async(loop, lambda: POLICY.replace(attempts=2).call(guarded))
         assert caught.value.timeout == 2
         assert (clock.now, len(inner.calls)) == (5, 2)
+
+
+# -- the same without anybody who looks: decorated functions on the fused path -------------------------
+
+
+@pytest.mark.parametrize("observed", [False, True], ids=["fused", "observed"])
+def test_a_decorated_call_after_the_end_of_the_attempt_around_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, *, observed: bool
+) -> None:
+    moments = iter((0.0, 0.0))
+    monkeypatch.setattr(
+        clocks, "monotonic", lambda: next(moments, 5.0)
+    )  # the work before the inner call took 5 s
+    if observed:
+        perdure.listen(lambda _event: None)
+    inner = Script("too late")
+    outcome = POLICY.replace(attempts=1).outcome(Retry()(inner))
+    assert isinstance(outcome.error, perdure.DeadlineExceeded)
+    assert not inner.calls
+
+
+@pytest.mark.parametrize("observed", [False, True], ids=["fused", "observed"])
+def test_a_decorated_call_in_a_task_of_the_attempt_is_cut_with_it(*, observed: bool) -> None:
+    children: list[asyncio.Task[None]] = []
+
+    @Retry(attempts=1)
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    async def start_and_wait() -> None:
+        children.append(asyncio.create_task(hang()))
+        await asyncio.wait(children)
+
+    async def main() -> bool:
+        with pytest.raises(AttemptTimeout):
+            await POLICY.replace(attempts=1, attempt_timeout=0.01).call(start_and_wait)
+        done, _ = await asyncio.wait(children, timeout=5)
+        return bool(done)
+
+    if observed:
+        perdure.listen(lambda _event: None)
+    assert asyncio.run(main()) is True
+    assert isinstance(children[0].exception(), perdure.DeadlineExceeded)
 
 
 # -- cancellation --------------------------------------------------------------------------------------

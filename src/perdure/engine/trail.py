@@ -177,7 +177,7 @@ def trim(error: BaseException, run: Run, *, marked: bool) -> None:
 
 
 def note_seen(error: BaseException) -> None:
-    """Note on an error, after which a block goes on, what was seen of its traceback: a block has no frame of ours."""
+    """Note on the error what a block saw of its traceback, before it goes on: it has no frame of ours."""
     dict_of(error)[SEEN] = (id(error.__traceback__), length_of(error.__traceback__))
 
 
