@@ -3,14 +3,16 @@
     python tools/matrix.py                    all of them; branch coverage on the newest
     python tools/matrix.py ARGUMENTS...       these pytest arguments, on the newest only, without coverage
 
-The newest one runs in view. The others run one after another beside it, into .build/, so that two cores are
-busy; how each ended is shown last. The last line is pytest's own.
+The newest one runs in view. The others run beside it, one per core, into .build/; how each ended is shown last.
+The last line is pytest's own.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -25,6 +27,9 @@ BUILD = environment.ROOT / ".build"
 LIMIT = 900
 """Seconds for one interpreter: a thread that never ends keeps Python from exiting, also after the last test."""
 
+CORES = threading.Semaphore(max(2, os.cpu_count() or 1))
+"""Who tests holds one; two at least, since some tests wait for other processes."""
+
 Code = int
 Command = list["str | Path"]
 
@@ -36,9 +41,10 @@ def main() -> Code:
     if sys.argv[1:]:
         return _run([environment.ready("test", newest, ".venv") / "python", "-m", "pytest", *sys.argv[1:]])
     BUILD.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        waiting = [beside.submit(_beside, python) for python in others]
-        code = _in_view(newest)
+    with ThreadPoolExecutor() as pool:
+        with CORES:
+            waiting = [pool.submit(_beside, python) for python in others]
+            code = _in_view(newest)
         codes = [future.result() for future in waiting]
     coverage = 0 if code else _run([environment.ROOT / ".venv/bin/coverage", "report"])
     if coverage:
@@ -62,8 +68,9 @@ def _in_view(python: interpreters.Interpreter) -> Code:
 
 def _beside(python: interpreters.Interpreter) -> Code:
     """Run without the cache that `pytest --lf` reads: it is that of the run in view."""
-    bin_ = environment.ready("test", python, f".venv-{python.minor}")
-    return _logged(python, [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider"], in_view=False)
+    with CORES:
+        bin_ = environment.ready("test", python, f".venv-{python.minor}")
+        return _logged(python, [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider"], in_view=False)
 
 
 def _logged(python: interpreters.Interpreter, command: Command, *, in_view: bool) -> Code:

@@ -180,7 +180,7 @@ def _worst_case(policy: Retry) -> tuple[float | None, str]:
         waits += (count - listed) * max(hinted, _highest(policy.backoff, count))
         total = waits + count * last
     if deadline is not None and policy.attempts != 1 and (total is None or total > deadline):
-        return deadline + last, note + " (the deadline cuts it)"
+        return deadline + last, f"{note} (nothing begins after the deadline; a server may ask for waits)"
     return (None if total is None else total + last), note + (
         " (with the longest waits a server may ask for)" if total else ""
     )

@@ -125,7 +125,11 @@ def bound(own: float | None) -> tuple[float | None, End | None]:
 
 
 def publish(at: float | None, lease: Lease | TrioLease | None = None) -> tuple[End, Token[End | None]]:
-    """Make ``at`` an end for what this context runs until ``retract``."""
+    """Make ``at`` an end for what this context runs until ``retract``.
+
+    Meanwhile calls take the general path, on which they look for ends: also those in tasks begun here.
+    """
+    bypass.hold("end")
     end = End(at, ENDS.get(), lease)
     return end, ENDS.set(end)
 
@@ -133,6 +137,7 @@ def publish(at: float | None, lease: Lease | TrioLease | None = None) -> tuple[E
 def retract(published: tuple[End, Token[End | None]]) -> None:
     """Close an end; tolerates a block that is left in another context than it was entered in."""
     end, token = published
+    bypass.release("end")
     end.open = False
     end.last_failure = None
     try:
@@ -166,7 +171,6 @@ class Deadline:
         else:
             self._lease = timers.arm(self._length, shared=False)
             self._published = publish(clock.monotonic() + self._length, self._lease)
-        bypass.hold("deadline")
         return self
 
     def __exit__(
@@ -176,7 +180,6 @@ class Deadline:
             return
         published, self._published = self._published, _LEFT
         last_failure = published[0].last_failure
-        bypass.release("deadline")
         retract(published)
         if self._shield is not None:
             self._shield.__exit__(kind, error, trace)
@@ -184,7 +187,8 @@ class Deadline:
             paused.resume()
         lease, self._lease = self._lease, None
         try:
-            if lease is not None and lease.settle(error):
+            ours = lease is not None and lease.settle(error)
+            if ours or (lease is not None and _is_of_the_end(error, published[0])):
                 raise _exceeded(self._length or 0.0) from (last_failure or error)
         finally:
             del error, last_failure
@@ -247,6 +251,16 @@ def _pause_all() -> list[Lease | TrioLease]:
             paused.append(end.lease)
         end = end.around
     return paused
+
+
+def _is_of_the_end(error: BaseException | None, end: End) -> bool:
+    """Whether a group holds nothing but what the end itself caused in the tasks of the block."""
+    if not isinstance(error, BaseExceptionGroup) or end.at is None or clock.monotonic() < end.at:
+        return False
+    from perdure.errors import DeadlineExceeded
+    from perdure.faults.chain import leaves
+
+    return all(isinstance(leaf, DeadlineExceeded) for leaf in leaves(error))
 
 
 _LEFT: tuple[End, Token[End | None]] = (End(None, None), None)  # type: ignore[assignment] # stands for a block that was left

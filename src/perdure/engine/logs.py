@@ -17,6 +17,7 @@ from perdure import clock
 from perdure.core import backoff
 from perdure.durations import human
 from perdure.engine.naming import call_id, operation
+from perdure.faults.rules import UNDECIDED
 from perdure.faults.safety import peek
 from perdure.outcome import StopReason
 
@@ -64,7 +65,8 @@ def retrying(run: Run, error: Exception, fault: Fault) -> None:
     delay = run.delay or 0.0
     _write(
         INFO,
-        f"{operation(run)}: attempt {_of(run)} failed ({fault.why or fault.kind.value}); next in {human(delay)}",
+        f"{operation(run)}: attempt {_of(run)} failed ({_why(error, fault)}); "
+        f"next in {human(delay)}{_asked(fault)}",
         _fields(run, error, outcome="retry", delay=delay),
     )
 
@@ -83,8 +85,9 @@ def gave_up(run: Run, error: Exception, fault: Fault, stop: Stop, note: str) -> 
         return
     fields = _fields(run, error, outcome="exhausted", delay=None)
     fields["stop_reason"] = stop.reason.value
-    why = fault.why or fault.kind.value
-    _write(level, f"{operation(run)}: {note}{'' if why in note else f'; last: {why}'}", fields)
+    why = fault.why if fault.why not in UNDECIDED else ""
+    last = "" if why and why in note else f"; last: {why or named(error)}"
+    _write(level, f"{operation(run)}: {note}{last}", fields)
 
 
 def complain(hook: object, what: str, error: BaseException) -> None:
@@ -135,6 +138,22 @@ def _fields(run: Run, error: Exception | None, *, outcome: str, delay: float | N
         "stop_reason": None,
         "call_id": call_id(run),
     }
+
+
+def _why(error: Exception, fault: Fault) -> str:
+    return named(error) if not fault.why or fault.why in UNDECIDED else fault.why
+
+
+def _asked(fault: Fault) -> str:
+    return f" (the server asks for {human(fault.hint)})" if fault.hint else ""
+
+
+def named(error: BaseException) -> str:
+    """Type and text of an error, for a line."""
+    try:
+        return f"{type(error).__name__}: {error}"[:200]
+    except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error
+        return type(error).__name__
 
 
 def _error(error: Exception) -> dict[str, object]:
