@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import perdure
@@ -151,6 +151,18 @@ def built(plan: Plan, call: Callable[[], Any]) -> Callable[[], Any]:
     below=plans("sync", 4),
     bridge=st.sampled_from(["direct", "thread"]),
     listening=st.booleans(),
+)
+@example(
+    above=[],
+    below=[("sync", "block", 2, "inner"), ("sync", "block", 1, "both"), ("sync", "block", 2, "inner")],
+    bridge="direct",
+    listening=False,
+)
+@example(
+    above=[],
+    below=[("sync", "block", 2, "inner"), ("sync", "thread", 1, "inner"), ("sync", "block", 2, "inner")],
+    bridge="direct",
+    listening=False,
 )
 def test_any_stack_of_layers_makes_as_many_calls_as_the_rule_says(
     loop: str,

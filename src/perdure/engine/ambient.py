@@ -255,12 +255,12 @@ def _pause_all() -> list[Lease | TrioLease]:
 
 def _is_of_the_end(error: BaseException | None, end: End) -> bool:
     """Whether a group holds nothing but what the end itself caused in the tasks of the block."""
-    if not isinstance(error, BaseExceptionGroup) or end.at is None or clock.monotonic() < end.at:
+    if error is None or end.at is None or clock.monotonic() < end.at:
         return False
     from perdure.errors import DeadlineExceeded
-    from perdure.faults.chain import leaves
+    from perdure.faults.chain import is_group, leaves
 
-    return all(isinstance(leaf, DeadlineExceeded) for leaf in leaves(error))
+    return is_group(error) and all(isinstance(leaf, DeadlineExceeded) for leaf in leaves(error))
 
 
 _LEFT: tuple[End, Token[End | None]] = (End(None, None), None)  # type: ignore[assignment] # stands for a block that was left
