@@ -31,7 +31,7 @@ SOURCES = Path(perdure.__file__).parent.parent
 
 def test_a_real_ctrl_c_ends_a_sync_wait_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """B026: the signal itself, in real time; the wait is a lock that a signal interrupts."""
-    waiting, real_sleep = threading.Event(), clock.sleep
+    waiting, ended, real_sleep = threading.Event(), threading.Event(), clock.sleep
 
     def sleep(seconds: float) -> None:
         waiting.set()
@@ -42,6 +42,8 @@ def test_a_real_ctrl_c_ends_a_sync_wait_of_an_hour(monkeypatch: pytest.MonkeyPat
 
     def press() -> None:
         assert waiting.wait(30)
+        # A signal that comes between Python's last look and the blocking call waits with it: let it block first.
+        ended.wait(0.1)
         signal.pthread_kill(main_thread, signal.SIGINT)
 
     script = Script(ConnectionRefusedError("down"), "never")
@@ -49,6 +51,7 @@ def test_a_real_ctrl_c_ends_a_sync_wait_of_an_hour(monkeypatch: pytest.MonkeyPat
     presser.start()
     with pytest.raises(KeyboardInterrupt):
         HOUR.call(script)
+    ended.set()
     presser.join(30)
     assert len(script.calls) == 1
 

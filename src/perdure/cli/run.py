@@ -94,7 +94,9 @@ def execute(request: Request) -> int:
                 screen.always(as_line(value).decode("ascii").rstrip())
     if signals.from_terminal:
         _end_as_the_key_meant(ending)
-    elif ending.signal == signal.SIGINT and os.isatty(0):  # Ctrl-C during a wait: the shell's loop should end too
+    elif ending.signal == signal.SIGINT and os.isatty(
+        0
+    ):  # Ctrl-C during a wait: the shell's loop should end too
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     return ending.code
