@@ -71,8 +71,10 @@ def _real_sleep(duration: float) -> None:
 def interrupt() -> None:
     """End every sync wait that is going on now, in all threads."""
     for bell in tuple(_waiting):
-        if bell.locked():
+        try:
             bell.release()
+        except RuntimeError:
+            pass  # rung already, by another thread
 
 
 def _first_random() -> float:

@@ -20,8 +20,6 @@ class Mute(ConnectionError):
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
-    __repr__ = __str__
-
 
 class Falsy(ConnectionError):
     def __bool__(self) -> bool:

@@ -42,6 +42,8 @@ _cause_of: Callable[[BaseException], BaseException | None] = BaseException.__dic
 _context_of: Callable[[BaseException], BaseException | None] = BaseException.__dict__["__context__"].__get__
 _carriers: dict[type, bool] = {}
 
+_END_OF_ITEMS = (StopIteration, StopAsyncIteration)  # what a guarded __next__ ends with is no failure
+
 _UNREPLAYABLE = Stop(StopReason.UNREPLAYABLE)
 _SHUTDOWN = Stop(StopReason.SHUTDOWN)
 _NESTED = Stop(StopReason.NESTED)
@@ -151,7 +153,7 @@ class Run:
     def failure(self, error: BaseException) -> bool:
         """Decide after an attempt that raised: True to wait ``delay`` and go on, False to raise the error."""
         now = clock.monotonic()
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or isinstance(error, _END_OF_ITEMS):
             ending.passed(self, error, now)
             return False
         # Verdicts and marks lie in the error's dict, or in that of what caused it.
