@@ -33,7 +33,7 @@ check: python ## lint, format, types; all of them, whatever fails first
 
 chaos: python ## the long looks: a million failing calls without a leak, 5,000 examples of each property
 	@$(call environment,test) export PERDURE_LEAK_CALLS=1000000 HYPOTHESIS_PROFILE=long; \
-	$$bin/python -m pytest --timeout=0 -k "leak or memory or garbage or model or property" $(ARGS)
+	$$bin/python -m pytest --timeout=0 -o faulthandler_timeout=0 -k "leak or memory or garbage or model or property" $(ARGS)
 
 bench: python ## measure against the other libraries
 	@$(call environment,bench) $$bin/python -m benchmarks $(ARGS)

@@ -23,6 +23,13 @@ async def turn(loop: str) -> None:
         await asyncio.sleep(0)
 
 
+async def forever(loop: str) -> None:
+    """Wait for what never comes."""
+    if loop.startswith("trio"):
+        await trio.sleep_forever()
+    await asyncio.Event().wait()
+
+
 async def cancelled_after(
     loop: str, clock: VirtualClock, seconds: float, work: Callable[[], Awaitable[Any]]
 ) -> None:

@@ -202,7 +202,7 @@ def test_many_operations_do_not_grow_the_memory_of_lines() -> None:
     from perdure.engine import logs
 
     with VirtualClock():
-        for number in range(3000):
+        for number in range(1200):
             fail(f"operation {number}")
     assert len(logs._last) <= 1000
 

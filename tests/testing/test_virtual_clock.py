@@ -1,4 +1,4 @@
-"""The virtual clock: what it replaces, how time moves in every colour, that runs repeat."""
+"""The virtual clock: what it replaces, and how time moves in every colour."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 import perdure
 from perdure import Retry, bypass, clock
-from perdure.testing import Script, VirtualClock, record_events, took
+from perdure.testing import Script, VirtualClock, took
 from perdure.testing.virtual import WALL
 from tests.engine.tasks import LOOPS, together, turn
-from tests.harness import COLOURS, play, run_async
+from tests.harness import run_async
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 POLICY = Retry(attempts=5, backoff=perdure.Exponential(1, 2, 60), deadline=None)
 
@@ -275,44 +276,3 @@ def test_threads_share_the_time(virtual: VirtualClock) -> None:
         assert list(threads.map(work, range(4))) == ["ok"] * 4
     assert virtual.waits == [10] * 4
     assert 10 <= virtual.now <= 40
-
-
-# -- runs repeat ---------------------------------------------------------------------------------------
-
-
-def history(colour: str, seed: int) -> list[tuple[object, ...]]:
-    played = play(colour, POLICY, *[took(0.5, ConnectionError()) for _ in range(4)], "ok", seed=seed)
-    return [(event.name, event.attempt, event.delay, event.at) for event in played.events]
-
-
-@pytest.mark.parametrize("colour", COLOURS)
-@given(seed=st.integers(0, 2**32))
-def test_the_same_seed_gives_the_same_run(colour: str, seed: int) -> None:
-    assert history(colour, seed) == history(colour, seed)
-
-
-@pytest.mark.parametrize("colour", COLOURS)
-def test_another_seed_gives_another_run(colour: str) -> None:
-    assert len({tuple(history(colour, seed)) for seed in range(20)}) == 20
-
-
-def test_the_colours_draw_the_same_delays() -> None:
-    delays = [
-        [delay for name, _, delay, _ in history(colour, 3) if name == "retry.scheduled"] for colour in COLOURS
-    ]
-    assert delays == [delays[0]] * len(COLOURS)
-
-
-def test_without_a_seed_it_is_zero() -> None:
-    with VirtualClock(), record_events() as unseeded:
-        POLICY.call(Script(ConnectionError(), "ok"))
-    with VirtualClock(seed=0), record_events() as seeded:
-        POLICY.call(Script(ConnectionError(), "ok"))
-    assert [event.delay for event in unseeded] == [event.delay for event in seeded]
-
-
-@pytest.mark.parametrize("colour", COLOURS)
-def test_an_error_object_of_an_earlier_clock_is_a_new_failure(colour: str) -> None:
-    """Mocks raise one object again and again; a mark that a call left on it in another test means nothing."""
-    error = ConnectionError("of the module")
-    assert [play(colour, POLICY.replace(attempts=3), *[error] * 3).calls for _ in range(3)] == [3, 3, 3]
