@@ -7,15 +7,11 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
 from pathlib import Path
 
 import pytest
 
 from tests.cli.processes import BOUND, Perdure, python, read_until, shell
-
-if TYPE_CHECKING:
 
 TEN_MEGABYTES = os.urandom(1 << 20) * 10
 DIGEST = hashlib.sha256(TEN_MEGABYTES).hexdigest()
