@@ -160,3 +160,16 @@ def test_a_callable_that_gives_no_number_leaves_the_raw_delay(
     """What a user's function does wrong never reaches the call that is retried."""
     assert [make(jitter).delay(4, None, lambda: 0.5) for _ in range(3)] == [8, 8, 8]
     assert len([one for one in caplog.records if "jitter" in one.getMessage()]) == 1
+
+
+def test_nothing_is_promised_of_a_callable_but_zero_and_the_cap() -> None:
+    """It may do anything, so it is not asked in advance."""
+    asked: list[float] = []
+
+    def jitter(raw: float, _rng: Any) -> float:
+        asked.append(raw)
+        return raw
+
+    assert jittered(jitter).typical(4) == (0, 100)
+    assert perdure.Constant(8, jitter=jitter).typical(4) == (0, 8)
+    assert not asked
