@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from perdure.core.backoff import Backoff, Exponential
     from perdure.core.explain import Explanation
     from perdure.core.shapes import Constant, Decorrelated, Fibonacci, Incremental, Linear, Schedule
+    from perdure.dependency import Dependency
     from perdure.engine.ambient import deadline, no_deadline, time_left
     from perdure.engine.blocks import Attempt
     from perdure.engine.current import Current, current
+    from perdure.engine.handover import carry
     from perdure.engine.shutdown import aclose, close, close_on_signals
     from perdure.engine.trail import attempts_of
     from perdure.errors import (
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from perdure.events import Event, listen
     from perdure.faults import Fault, FaultKind, Safety, classify, permanent, transient
     from perdure.outcome import AttemptRecord, Outcome, StopReason
+    from perdure.parts import Breaker, Budget, Bulkhead, Fallback, Gate, Hedge, RateLimit, Timeouts
     from perdure.policies import FOREVER, Retry, retry
+    from perdure.registry import dependencies
 
 __version__ = "0.1.0"
 
@@ -43,7 +47,9 @@ _HOMES = {
     "perdure.core.shapes": "Constant Decorrelated Fibonacci Incremental Linear Schedule",
     "perdure.engine.ambient": "deadline no_deadline time_left",
     "perdure.engine.blocks": "Attempt",
+    "perdure.dependency": "Dependency",
     "perdure.engine.current": "Current current",
+    "perdure.engine.handover": "carry",
     "perdure.engine.shutdown": "aclose close close_on_signals",
     "perdure.engine.trail": "attempts_of",
     "perdure.errors": "AttemptTimeout BreakerOpen BulkheadFull ConfigError DeadlineExceeded Isolated Overloaded "
@@ -51,10 +57,12 @@ _HOMES = {
     "perdure.events": "Event listen",
     "perdure.faults": "Fault FaultKind Safety classify permanent transient",
     "perdure.outcome": "AttemptRecord Outcome StopReason",
+    "perdure.parts": "Breaker Budget Bulkhead Fallback Gate Hedge RateLimit Timeouts",
     "perdure.policies": "FOREVER Retry retry",
+    "perdure.registry": "dependencies",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = {"faults", "presets", "testing"}
+_MODULES = {"faults", "headers", "presets", "testing"}
 
 __all__ = [
     "FOREVER",
@@ -62,25 +70,33 @@ __all__ = [
     "AttemptRecord",
     "AttemptTimeout",
     "Backoff",
+    "Breaker",
     "BreakerOpen",
+    "Budget",
+    "Bulkhead",
     "BulkheadFull",
     "ConfigError",
     "Constant",
     "Current",
     "DeadlineExceeded",
     "Decorrelated",
+    "Dependency",
     "Event",
     "Explanation",
     "Exponential",
+    "Fallback",
     "Fault",
     "FaultKind",
     "Fibonacci",
+    "Gate",
+    "Hedge",
     "Incremental",
     "Isolated",
     "Linear",
     "Outcome",
     "Overloaded",
     "PerdureError",
+    "RateLimit",
     "RateLimited",
     "Refused",
     "ResultRejected",
@@ -89,14 +105,17 @@ __all__ = [
     "Schedule",
     "ShuttingDown",
     "StopReason",
+    "Timeouts",
     "__version__",
     "aclose",
     "attempts_of",
+    "carry",
     "classify",
     "close",
     "close_on_signals",
     "current",
     "deadline",
+    "dependencies",
     "listen",
     "no_deadline",
     "permanent",

@@ -57,6 +57,11 @@ def _real_sleep(duration: float) -> None:
         return
     bell = allocate_lock()
     bell.acquire()
+    wait_for(bell, duration)
+
+
+def wait_for(bell: LockType, duration: float) -> None:
+    """Wait until the bell, a lock that is held, is released, for at most ``duration`` real seconds."""
     _waiting.add(bell)
     try:
         if closed:  # looked at after the bell is there to be rung

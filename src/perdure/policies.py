@@ -258,10 +258,15 @@ _plain_retry: Retry | None = None
 def _decorate(policy: Retry, fn: Any) -> Any:
     from perdure.engine.fused import wrap
 
+    return decorate(policy, fn, lambda one: wrap(policy, one))
+
+
+def decorate(policy: object, fn: Any, wrap: Callable[[Any], Any]) -> Any:
+    """Wrap what a decorator was put on, or refuse it with a ConfigError."""
     if isinstance(fn, (classmethod, staticmethod)):
         bound: Any = fn  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
-        return type(bound)(_decorate(policy, bound.__func__))
-    if not callable(fn) or isinstance(fn, (Retry, Backoff)) or _is_error_type(fn):
+        return type(bound)(decorate(policy, bound.__func__, wrap))
+    if not callable(fn) or isinstance(fn, (type(policy), Retry, Backoff)) or _is_error_type(fn):
         from perdure.colour import discard
         from perdure.errors import ConfigError
 
@@ -269,7 +274,7 @@ def _decorate(policy: Retry, fn: Any) -> Any:
         raise ConfigError(
             f"retry guards a callable; options go by keyword, as in retry(on=OSError, attempts=5), got {fn!r}"
         )
-    return wrap(policy, fn)
+    return wrap(fn)
 
 
 def _is_error_type(fn: object) -> bool:

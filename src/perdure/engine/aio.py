@@ -43,13 +43,17 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
                 except BaseException as error:
                     run.failure(error)
                     raise
+            if run.guard is not None:
+                await admit(run)
             refresh = _next(run)
             if run.stop is not None:
                 raise run.take_error()
             if refresh is not None:
                 first = _refreshed(run, refresh)
         try:
-            if run.policy.is_plain and ambient.ENDS.get() is None:
+            if run.hedge is not None and first is None:
+                value = await hedged(run)
+            elif run.policy.is_plain and ambient.ENDS.get() is None:
                 value = fn(*args, **kwargs) if first is None else first()
                 if is_awaitable(value):
                     value = await value
@@ -75,6 +79,8 @@ async def prepare(run: Run) -> None:
         except BaseException as error:
             run.failure(error)
             raise
+    if run.guard is not None:
+        await admit(run)
     refresh = _next(run)
     if run.stop is not None:
         raise run.take_error()
@@ -82,7 +88,36 @@ async def prepare(run: Run) -> None:
         await _refresh(refresh)
 
 
+async def admit(run: Run) -> None:
+    """Wait until the dependency admits the next attempt; where it refuses a retry, ``stop`` is set."""
+    pauses = None
+    try:
+        pauses = run.admit()
+        if pauses is None:
+            return
+        for pause in pauses:
+            if run.waits is not None and not pause.is_woken:
+                run.waits.append(pause.duration)
+            else:
+                await pause.wait_async()
+    except BaseException as error:
+        if pauses is not None:
+            pauses.close()
+        if not isinstance(error, Exception):
+            run.failure(error)
+        raise
+
+
+def hedged(run: Run) -> Awaitable[Any]:
+    """An attempt with copies of it."""
+    from perdure.engine import ahedging
+
+    return ahedging.attempt(run)  # type: ignore[arg-type] # a run with a hedge is a GuardedRun
+
+
 def _next(run: Run) -> Callable[[], object] | None:
+    if run.stop is not None:
+        return None
     if run.error is not None and run.waits is not None:
         run.waits.append(run.delay or 0.0)
     return run.next_attempt()

@@ -150,7 +150,7 @@ def retract(published: tuple[End, Token[End | None]]) -> None:
 class Deadline:
     """The context manager behind ``perdure.deadline`` and ``perdure.no_deadline``."""
 
-    __slots__ = ("_lease", "_length", "_paused", "_published", "_shield")
+    __slots__ = ("_lease", "_length", "_paused", "_published", "_shield", "was_exceeded")
 
     def __init__(self, length: float | None) -> None:
         self._length = length
@@ -158,6 +158,7 @@ class Deadline:
         self._paused: list[Lease | TrioLease] = []
         self._shield: Any = None  # a trio.CancelScope
         self._published: tuple[End, Token[End | None]] | None = None
+        self.was_exceeded: bool = False
 
     def __enter__(self) -> Self:
         if self._published is not None:
@@ -189,6 +190,7 @@ class Deadline:
         try:
             ours = lease is not None and lease.settle(error)
             if ours or (lease is not None and _is_of_the_end(error, published[0])):
+                self.was_exceeded = True
                 raise _exceeded(self._length or 0.0) from (last_failure or error)
         finally:
             del error, last_failure

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 
 from perdure import clock
-from perdure.engine import aio, ambient, ending, shutdown, sync, timers
+from perdure.engine import aio, ambient, shutdown, sync, timers
+from perdure.engine.guard import Guard
+from perdure.engine.guarded import GuardedRun
 from perdure.engine.run import Run
 from perdure.errors import ResultRejected
 
@@ -140,7 +142,7 @@ class Attempt:
             return False
         if error is not None:
             return self._run.failure(error)
-        ending.succeeded(self._run)
+        self._run.succeed()
         return False
 
     async def __aenter__(self) -> Self:
@@ -183,9 +185,13 @@ class _Block:
 
     __slots__ = ("_attempt", "_run")
 
-    def __init__(self, policy: Retry, frame: FrameType) -> None:
-        self._run = Run(policy, frame.f_code, (), {})
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._attempt: Attempt | None = None
+
+    def __del__(self) -> None:
+        if self._run.guard is not None:
+            self._run.abandon()  # the loop was left before its attempt was entered
 
     def _goes_on(self) -> bool:
         """Whether another attempt is due; sees to it that the last one was used as meant."""
@@ -194,6 +200,7 @@ class _Block:
             self._run.begin()
             return True
         if not attempt._left:
+            self._run.abandon()
             raise RuntimeError("the body of the loop must run inside `with attempt:`")
         return self._run.stop is None
 
@@ -202,13 +209,19 @@ class _Block:
         return self._attempt
 
 
+def _new_run(policy: Retry | Guard, frame: FrameType) -> Run:
+    if isinstance(policy, Guard):
+        return GuardedRun(policy, frame.f_code, (), {})
+    return Run(policy, frame.f_code, (), {})
+
+
 class Loop(_Block):
     """The iterator of ``for attempt in policy``."""
 
     __slots__ = ()
 
-    def __init__(self, policy: Retry) -> None:
-        super().__init__(policy, sys._getframe(2))
+    def __init__(self, policy: Retry | Guard) -> None:
+        super().__init__(_new_run(policy, sys._getframe(2)))
 
     def __iter__(self) -> Self:
         return self
@@ -225,8 +238,8 @@ class AsyncLoop(_Block):
 
     __slots__ = ()
 
-    def __init__(self, policy: Retry) -> None:
-        super().__init__(policy, sys._getframe(2))
+    def __init__(self, policy: Retry | Guard) -> None:
+        super().__init__(_new_run(policy, sys._getframe(2)))
 
     def __aiter__(self) -> Self:
         return self

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def call(policy: Retry, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of any colour, guarded."""
-    kind = _colour(fn)
+    kind = colour_of(fn)
     if kind in {GENERATOR, ASYNC_GENERATOR}:
         return wrap(policy, fn)(*args, **kwargs)
     run = Run(policy, fn, args, kwargs)
@@ -31,7 +31,7 @@ def call(policy: Retry, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 def outcome(policy: Retry, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same, with the outcome as a value; a generator's is that of making it, as nothing ran yet."""
     run = Run(policy, fn, args, kwargs)
-    if _colour(fn) == ASYNC:
+    if colour_of(fn) == ASYNC:
         return _aoutcome(run, None)
     try:
         run.begin()
@@ -64,7 +64,8 @@ async def _aoutcome(run: Run, begun: Awaitable[Any] | None) -> Outcome[Any]:
     return ending.outcome(run, value, None)
 
 
-def _colour(fn: object) -> str:
+def colour_of(fn: object) -> str:
+    """The colour of what is called; ConfigError for what cannot be."""
     if not callable(fn):
         from perdure.colour import discard
         from perdure.errors import ConfigError

@@ -16,6 +16,9 @@ the code under its own name (that is what tracebacks and profilers show). For ``
                 raise
         return _resume(_run)              # outside the except block: nothing is kept alive meanwhile
 
+Of a dependency it is the same with a test before, whether all is well with the dependency, and a count after; see
+``perdure.engine.state``.
+
 Everything after the first failure is in ``perdure.engine.run``. What has no Python code of its own (classes,
 C functions, partials, callable objects) gets the same template with ``*args, **kwargs``.
 
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from perdure.engine.guard import Guard
+    from perdure.engine.run import Run
     from perdure.policies import Retry
 
 PROBATION = 100
@@ -72,10 +77,34 @@ _FORMS = {
     ),
     "async": ("async ", "await _ageneral", "return await _fn({call})", "", "await _aresume"),
 }
+_GUARDED = """\
+def _make(_fn, _site, _state, _flight):
+    {kind}def _wrapper({parameters}):
+        _lease = _state.fast
+        if _lease is None or _slow:
+            return {general}(_site, {args}, {kwargs})
+        {clock}try:
+            _value = {call}
+        except BaseException as _error:
+            _run = _dfailed(_site, {args}, {kwargs}, {start}, _lease, _error)
+            if _run is None:
+                raise
+        else:
+            {leave}
+        return {resume}(_run)
+    return _wrapper
+"""
+_GUARDED_FORMS = {
+    "sync": ("", "_dgeneral", "_fn({call})", "_dresume"),
+    "looking": ("", "_dgeneral", "_fn({call})", "_dresume"),
+    "async": ("async ", "await _adgeneral", "await _fn({call})", "await _adresume"),
+}
 _OTHERS = {
     # Policies with more than the success path can hold, and generators, which are retried up to their first item.
     "general": ("", "return _general({given})"),
     "general async": ("async ", "return await _ageneral({given})"),
+    "dependent general": ("", "return _dgeneral({given})"),
+    "dependent general async": ("async ", "return await _adgeneral({given})"),
     "generator": ("", "return (yield from _begin({given}))"),
     "async generator": (
         "async ",
@@ -107,28 +136,42 @@ def _make(_fn, _site):
 """
 _OURS = frozenset(
     """
-    _fn _site _slow _start _error _run _value _now _none _failed _resume _aresume _general _ageneral _look
-    _begin _abegin _begun _items _item _sent Exception BaseException GeneratorExit StopAsyncIteration
+    _fn _site _state _flight _lease _slow _start _error _run _value _now _none _failed _resume _aresume _general
+    _ageneral _look _begin _abegin _begun _items _item _sent _dfailed _dgeneral _adgeneral _dresume _adresume _dlook
+    Exception BaseException GeneratorExit StopAsyncIteration
     """.split()  # noqa: SIM905 - two dozen strings in two lines
 )
 """What the templates use themselves: a function with a parameter of such a name gets the catch-all form."""
 
 Parameters = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str, str]
 _ANY: Parameters = ((), (), (), "args", "kwargs")
-_makers: dict[tuple[Parameters, str, bool], Callable[[Any, Site], FunctionType]] = {}
+_makers: dict[tuple[Parameters, str, tuple[bool, ...]], Callable[..., FunctionType]] = {}
 
 
 class Site:
     """A decorated function: what its wrapper hands to the engine."""
 
-    __slots__ = ("__weakref__", "fn", "plain", "policy", "settled", "wrapper")
+    __slots__ = ("__weakref__", "fn", "guard", "plain", "policy", "settled", "state", "wrapper")
 
-    def __init__(self, policy: Retry, fn: Callable[..., Any]) -> None:
+    def __init__(self, policy: Retry, fn: Callable[..., Any], guard: Guard | None = None) -> None:
         self.policy = policy
         self.fn = fn
+        self.guard: Any = guard  # the view of a dependency; None: a bare Retry
+        self.state: Any = None  # and its state, where that does not depend on the call
         self.plain = 0
-        self.settled: tuple[Parameters, bool] | None = None  # what the form without a look is made from
+        # What the form without a look is made from.
+        self.settled: tuple[Parameters, tuple[bool, ...]] | None = None
         self.wrapper: Callable[[], FunctionType | None] | None = None
+
+    def new_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run:
+        """A call of it, on the general path."""
+        if self.guard is None:
+            from perdure.engine.run import Run
+
+            return Run(self.policy, self.fn, args, kwargs)
+        from perdure.engine.guarded import GuardedRun
+
+        return GuardedRun(self.guard, self.fn, args, kwargs, state=self.state)
 
 
 def wrap(policy: Retry, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,16 +182,23 @@ def wrap(policy: Retry, fn: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper  # type: ignore[no-any-return] # it has fn's own parameters
 
 
+def wrap_guarded(guard: Guard, fn: Callable[..., Any], shown: object) -> Callable[..., Any]:
+    """The form of ``fn`` that calls a dependency; ``shown`` is what the wrapper gives as its policy."""
+    site = Site(guard.retry, fn, guard)
+    if guard.key_of is None:
+        site.state = guard.fixed_state()
+        site.state.pinned = site.state.pinned or guard.has_key
+    guard.sites.add(site)
+    wrapper: Any = _generate(site, fn, colour(fn))
+    _dress(wrapper, fn)
+    wrapper.__perdure__ = shown
+    return wrapper  # type: ignore[no-any-return] # it has fn's own parameters
+
+
 def _generate(site: Site, fn: Callable[..., Any], kind: str) -> FunctionType:
     parameters = _parameters(fn.__code__) if isinstance(fn, FunctionType) else _ANY
-    timed = site.policy.deadline is not None
-    if kind in {GENERATOR, ASYNC_GENERATOR}:
-        form = kind
-    elif site.policy.is_plain:
-        form = "async" if kind == ASYNC else "looking"
-    else:
-        form = "general async" if kind == ASYNC else "general"
-    wrapper = _maker(parameters, form, timed)(fn, site)
+    form, flags = _form(site, kind)
+    wrapper = _maker(parameters, form, flags)(*_closure(site, flags))
     if isinstance(fn, FunctionType) and parameters is not _ANY:
         wrapper.__defaults__ = fn.__defaults__
         wrapper.__kwdefaults__ = fn.__kwdefaults__ and dict(fn.__kwdefaults__)
@@ -158,8 +208,53 @@ def _generate(site: Site, fn: Callable[..., Any], kind: str) -> FunctionType:
         wrapper.__signature__ = signature(fn)  # type: ignore[attr-defined] # inspect looks for it
     wrapper.__code__ = _named_after(fn, wrapper.__code__)
     if form == "looking":
-        site.wrapper, site.settled = ref(wrapper), (parameters, timed)
+        site.wrapper, site.settled = ref(wrapper), (parameters, flags)
     return wrapper
+
+
+def _form(site: Site, kind: str) -> tuple[str, tuple[bool, ...]]:
+    """The template, and what a successful call has to do in it.
+
+    Of a bare Retry: whether it reads the clock. Of a dependency also: whether it looks if a tick is due, counts
+    what is in flight, and counts successes or only notes that there was one.
+    """
+    guard, timed = site.guard, site.policy.deadline is not None
+    if kind in {GENERATOR, ASYNC_GENERATOR}:
+        return kind, ()
+    is_plain = site.policy.is_plain if guard is None else guard.is_plain and site.state.kit.is_fusable
+    if not is_plain:
+        dependent = "" if guard is None else "dependent "
+        return dependent + ("general async" if kind == ASYNC else "general"), ()
+    form = "async" if kind == ASYNC else "looking"
+    if guard is None:
+        return form, (timed,)
+    kit = site.state.kit
+    return form, (timed, kit.needs_ticks, kit.counts_flight, kit.counts_successes)
+
+
+def _closure(site: Site, flags: tuple[bool, ...]) -> tuple[Any, ...]:
+    if len(flags) < 2:
+        return site.fn, site
+    return site.fn, site, site.state, site.state.flight
+
+
+def look_guarded(
+    site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, lease: Any, value: Any
+) -> Any:
+    """Look at the first results of a sync function that calls a dependency."""
+    state = site.state
+    if is_awaitable(value):
+        site.settled = site.wrapper = None
+        from perdure.engine.dependent import adopt
+
+        return adopt(site, args, kwargs, start, lease, value)
+    if state.kit.counts_flight:
+        state.flight.pop()
+    lease.ok += 1
+    site.plain += 1
+    if site.plain >= PROBATION:
+        _settle(site)
+    return value
 
 
 def look(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, value: Any) -> Any:
@@ -180,25 +275,27 @@ def _settle(site: Site) -> None:
     """Take the form that does not look at results."""
     wrapper = None if site.wrapper is None else site.wrapper()
     if wrapper is not None and site.settled is not None:
-        parameters, timed = site.settled
-        plain = _maker(parameters, "sync", timed)(site.fn, site)
+        parameters, flags = site.settled
+        plain = _maker(parameters, "sync", flags)(*_closure(site, flags))
         wrapper.__code__ = _named_after(site.fn, plain.__code__)
     site.settled = site.wrapper = None
 
 
-def _maker(parameters: Parameters, form: str, timed: bool) -> Callable[[Any, Site], FunctionType]:
-    key = (parameters, form, timed)
+def _maker(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> Callable[..., FunctionType]:
+    key = (parameters, form, flags)
     if key not in _makers:
         if len(_makers) >= 2000:  # functions made at run time with ever new parameter names
             _makers.clear()
         made: dict[str, Any] = {}
-        exec(compile(_source(parameters, form, timed), WRAPPER_FILE, "exec"), NAMESPACE, made)  # noqa: S102 - see above
+        exec(compile(_source(parameters, form, flags), WRAPPER_FILE, "exec"), NAMESPACE, made)  # noqa: S102 - see above
         _makers[key] = made["_make"]
     return _makers[key]
 
 
-def _source(parameters: Parameters, form: str, timed: bool) -> str:
+def _source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
     listed, args, kwargs, call = _texts(parameters)
+    if len(flags) > 1:
+        return _guarded_source(parameters, form, flags)
     if form in _OTHERS:
         kind, body = _OTHERS[form]
         body = body.format(given=f"_site, {args}, {kwargs}")
@@ -210,7 +307,37 @@ def _source(parameters: Parameters, form: str, timed: bool) -> str:
         call=called.format(call=call),
         otherwise=otherwise.format(args=args, kwargs=kwargs),
         resume=resume,
-        clock="_now()" if timed else "None",
+        clock="_now()" if flags[0] else "None",
+        parameters=listed,
+        args=args,
+        kwargs=kwargs,
+    )
+
+
+def _guarded_source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
+    listed, args, kwargs, call = _texts(parameters)
+    timed, ticks, flies, counts = flags
+    kind, general, called, resume = _GUARDED_FORMS[form]
+    before, start, indent = "", "None", "\n        "
+    if timed or ticks:
+        before, start = f"_start = _now(){indent}", "_start"
+    if ticks:
+        instead = f"return {general}(_site, {args}, {kwargs})"
+        before += f"if _start >= _state.due:{indent}    {instead}{indent}"
+    after = ["_flight.pop()"] if flies else []
+    after += ["_lease.ok += 1" if counts else "_lease.flag = True", "return _value"]
+    if form == "looking":
+        after = [f"return _dlook(_site, {args}, {kwargs}, {start}, _lease, _value)"]
+    if flies:
+        before += f"_flight.append(None){indent}"
+    return _GUARDED.format(
+        kind=kind,
+        general=general,
+        call=called.format(call=call),
+        resume=resume,
+        clock=before,
+        start=start,
+        leave=(indent + "    ").join(after),
         parameters=listed,
         args=args,
         kwargs=kwargs,
@@ -299,6 +426,22 @@ def _generator_part(name: str) -> Callable[..., Any]:
     return load
 
 
+def _dependent_part(name: str) -> Callable[..., Any]:
+    def load(*given: Any) -> Any:
+        from perdure.engine import dependent
+
+        NAMESPACE.update(
+            _dfailed=dependent.failed,
+            _dgeneral=dependent.general,
+            _adgeneral=dependent.ageneral,
+            _dresume=dependent.resume,
+            _adresume=dependent.aresume,
+        )
+        return NAMESPACE[name](*given)  # type: ignore[operator] # one of the five above
+
+    return load
+
+
 NAMESPACE.update(
     _now=time.monotonic,
     _none={},  # the keyword arguments of calls that have none: 64 bytes less for each call that waits
@@ -310,4 +453,9 @@ NAMESPACE.update(
     _ageneral=_async_part("_ageneral"),
     _begin=_generator_part("_begin"),
     _abegin=_generator_part("_abegin"),
+    _dlook=look_guarded,
+    **{
+        name: _dependent_part(name)
+        for name in ("_dfailed", "_dgeneral", "_adgeneral", "_dresume", "_adresume")
+    },
 )

@@ -5,8 +5,7 @@ The wrapper itself is generated, see ``perdure.engine.fused``; here is what it d
 
 from __future__ import annotations
 
-from perdure.engine import aio, ending, shutdown, sync
-from perdure.engine.run import Run
+from perdure.engine import aio, shutdown, sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def begin(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Primed:
     """A generator of ``site`` that has its first item, as ``yield from`` takes it."""
-    run = Run(site.policy, site.fn, args, kwargs)
+    run = site.new_run(args, kwargs)
     run.begin()
     while True:
         sync.prepare(run)
@@ -28,7 +27,7 @@ def begin(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Primed:
             if not run.failure(error):
                 raise
         else:
-            ending.succeeded(run)
+            run.succeed()
             return primed
 
 
@@ -47,7 +46,7 @@ async def abegin(
 
     An attempt timeout bounds the wait for the first item.
     """
-    run = Run(site.policy, site.fn, args, kwargs)
+    run = site.new_run(args, kwargs)
     run.begin()
     while True:
         await aio.prepare(run)
@@ -55,7 +54,7 @@ async def abegin(
         try:
             item = await aio.within_limit(run, items.__anext__)
         except StopAsyncIteration:
-            ending.succeeded(run)
+            run.succeed()
             return None
         except BaseException as error:
             if not isinstance(error, GeneratorExit):  # while that passes, nothing may be awaited
@@ -63,7 +62,7 @@ async def abegin(
             if not run.failure(error):
                 raise
         else:
-            ending.succeeded(run)
+            run.succeed()
             return items, item
 
 

@@ -20,13 +20,13 @@ def agrees(hook: Callable[..., object], what: str, *given: object) -> bool:
         return False
 
 
-def ask(hook: Callable[..., object], what: str, *given: object) -> object:
+def ask(hook: Callable[..., object], what: str, /, *given: object, **named: object) -> object:
     """What the hook answers; None where it raised, or answered with something to await.
 
     ``what`` names the hook in the log line. BaseExceptions that are not Exceptions pass.
     """
     try:
-        answer = hook(*given)
+        answer = hook(*given, **named)
     except Exception as error:  # noqa: BLE001 - a hook never changes the outcome
         logs.complain(hook, what, error)
         return None

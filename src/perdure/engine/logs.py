@@ -25,14 +25,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from logging import Logger
+    from typing import Any
 
     from perdure.core.decide import Stop
     from perdure.engine.run import Run
+    from perdure.engine.state import State
+    from perdure.errors import Refused
     from perdure.faults import Fault
 
 INFO, WARNING, ERROR = 20, 30, 40
 QUIET_FOR = 1.0
 _REMEMBERED = 1000
+
+_LINES: dict[str, tuple[int, str, float]] = {
+    "breaker.opened": (WARNING, "breaker opened", 0.0),
+    "breaker.half_open": (INFO, "breaker lets a probe through", QUIET_FOR),
+    "breaker.closed": (INFO, "breaker closed", 0.0),
+    "breaker.isolated": (WARNING, "isolated", 0.0),
+    "breaker.restored": (INFO, "restored", 0.0),
+    "gate.cut": (WARNING, "gate cut: signs of congestion", QUIET_FOR),
+    "budget.empty": (
+        WARNING,
+        "budget empty: calls end with their first error instead of being repeated",
+        60.0,
+    ),
+}
+"""What is logged of a dependency's news: level, words, and for how many seconds not again."""
 
 _logger: Logger | None = None
 _last: dict[tuple[str, str], tuple[int, float]] = {}
@@ -102,15 +120,46 @@ def complain(hook: object, what: str, error: BaseException) -> None:
     logging.getLogger("perdure").warning("%s raised and was ignored: %r", what, error, exc_info=error)
 
 
+def refused(run: Run, refusal: Refused) -> None:
+    """An attempt was refused before it was made."""
+    name = type(refusal).__name__
+    if wants(WARNING) and _is_due(str(refusal.dependency), name):
+        fields = {"operation": operation(run), "dependency": refusal.dependency, "stop_reason": name}
+        _write(
+            WARNING, f"{operation(run)}: {refusal}", {**fields, "outcome": "refused", "call_id": call_id(run)}
+        )
+
+
+def news(state: State, name: str, fields: dict[str, Any]) -> None:
+    """What happened to a dependency: its breaker opened, its gate cut, its budget ran out."""
+    if name not in _LINES:
+        return
+    level, line, period = _LINES[name]
+    if not wants(level) or not _is_due(f"{state.name} {state.key}", name, period):
+        return
+    where = state.name if state.key is None else f"{state.name} [{state.key}]"
+    reason, delay = fields.get("reason"), fields.get("delay")
+    why = f" ({reason})" if reason else ""
+    after = f" for {human(delay)}" if delay else ""
+    given = {"dependency": state.name, "key": state.key, "event": name, "reason": reason}
+    _write(level, f"{where}: {line}{after}{why}", given)
+
+
+def warn(message: str, level: int = WARNING, **fields: object) -> None:
+    """One line about a dependency, for those who listen to the logger."""
+    if wants(level):
+        _write(level, message, fields)
+
+
 def forget() -> None:
     """Forget what was logged when (for tests)."""
     _last.clear()
     _complained.clear()
 
 
-def _is_due(operation: str, reason: str) -> bool:
+def _is_due(operation: str, reason: str, quiet_for: float = QUIET_FOR) -> bool:
     now, last = clock.monotonic(), _last.get((operation, reason))
-    if last is not None and last[0] == clock.epoch and 0 <= now - last[1] < QUIET_FOR:
+    if last is not None and last[0] == clock.epoch and 0 <= now - last[1] < quiet_for:
         return False
     if len(_last) >= _REMEMBERED:
         _last.clear()

@@ -25,6 +25,15 @@ def operation(run: Run) -> str:
     return run.policy.name or operation_name(run.fn)
 
 
+def named(run: Run) -> tuple[str | None, str | None]:
+    """The dependency and the key that a call goes to; (None, None) for a bare Retry."""
+    guard = run.guard
+    if guard is None:
+        return None, None
+    key = run.state.key  # type: ignore[attr-defined] # a run with a guard is a GuardedRun
+    return guard.core.name, None if key is None else str(key)
+
+
 def operation_name(fn: object) -> str:
     """The name of what is called: module and qualified name, the type of a callable object, a block's place."""
     if isinstance(fn, CodeType):

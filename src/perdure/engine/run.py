@@ -23,10 +23,13 @@ from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from typing import Any
 
+    from perdure.engine.guard import Guard
+    from perdure.engine.queueing import Pause
     from perdure.engine.trail import RawRecord
+    from perdure.parts import Hedge
     from perdure.policies import Retry
 
 _STALE, _AMBIGUOUS = FaultKind.STALE, FaultKind.AMBIGUOUS
@@ -59,6 +62,10 @@ disabled_by_environment = read_environment()
 
 class Run:
     """One call in progress; belongs to the thread or task that makes it."""
+
+    guard: Guard | None = None
+    """The dependency that is called; None for a bare Retry."""
+    hedge: Hedge | None = None
 
     __slots__ = (
         *(
@@ -127,6 +134,10 @@ class Run:
                 self, DeadlineExceeded("the deadline had passed before the call"), StopReason.DEADLINE
             )
 
+    def admit(self) -> Generator[Pause, None, object] | None:
+        """Have a dependency admit the next attempt; a bare Retry has none."""
+        return None
+
     def next_attempt(self) -> Callable[[], object] | None:
         """Count an attempt that begins now; returns what must be refreshed first, if anything.
 
@@ -179,6 +190,13 @@ class Run:
                 ending.succeeded(self)
         return True
 
+    def succeed(self) -> None:
+        """The attempt of a block or generator ended well, and the call with it."""
+        ending.succeeded(self)
+
+    def abandon(self) -> None:
+        """Give back what an attempt that will not be made has taken; a bare Retry takes nothing."""
+
     def accepts(self, value: object) -> bool:
         """Whether the value ends the call; False as for ``success``."""
         reject = self.policy.reject
@@ -203,19 +221,28 @@ class Run:
             self.start = clock.monotonic()
         return self.start
 
-    def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:  # noqa: C901 - see below
+    def _wants(self, error: Exception, fault: Fault, *, marked: bool) -> bool:
+        """Whether the failure is one that the policy retries."""
+        kind, selector = fault.kind, self.policy.selector
+        if selector is None or fault is _REJECTED:
+            return kind is _TRANSIENT or kind is _AMBIGUOUS or kind is _THROTTLED
+        if selector.only_types is not None and not marked:
+            return isinstance(error, selector.only_types)
+        return selector(error, fault)
+
+    def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:
+        """Decide after a failure."""
+        return self._decide(error, fault, now, self._wants(error, fault, marked=marked), marked=marked)
+
+    def _decide(
+        self, error: Exception, fault: Fault, now: float, wanted: bool, *, marked: bool
+    ) -> Again | Stop:
         """Gather what the decision needs, and decide. Flat, as it runs at every failure."""
-        policy, kind, selector = self.policy, fault.kind, self.policy.selector
+        policy, kind = self.policy, fault.kind
         if self.start is None:
             self.start = now
         if marked and policy.nested != "both" and nesting.enclosed(error, self) is not None:
             return _NESTED
-        if selector is None or fault is _REJECTED:
-            wanted = kind is _TRANSIENT or kind is _AMBIGUOUS or kind is _THROTTLED
-        elif selector.only_types is not None and not marked:
-            wanted = isinstance(error, selector.only_types)
-        else:
-            wanted = selector(error, fault)
         if policy.is_coherent and self.u is None:
             self.u = clock.random()
         decision = decide(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perdure.engine.fused import Site
+    from perdure.engine.queueing import Pause
 
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes, list, dict, tuple, set})
@@ -33,7 +34,7 @@ def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return drive(run)
 
 
-def drive(run: Run) -> Any:  # noqa: C901 - flat: it runs at every failure
+def drive(run: Run) -> Any:  # noqa: C901, PLR0912 - flat: it runs at every failure
     """Make attempts until one gives the value, or the call ends with an error.
 
     A function that turns out to return an awaitable moves to the async driver, which awaits it in the loop.
@@ -42,13 +43,18 @@ def drive(run: Run) -> Any:  # noqa: C901 - flat: it runs at every failure
     while True:
         if run.error is not None:
             _wait(run)
-        refresh = run.next_attempt()
+        if run.guard is not None:
+            admit(run)
+        refresh = run.next_attempt() if run.stop is None else None
         if run.stop is not None:
             raise run.take_error()
         try:
             if refresh is not None:
                 _refresh(refresh)
-            value = fn(*args, **kwargs) if run.policy.is_plain else special(run, fn, *args, **kwargs)
+            if run.hedge is not None:
+                value = hedged(run)
+            else:
+                value = fn(*args, **kwargs) if run.policy.is_plain else special(run, fn, *args, **kwargs)
         except BaseException as error:
             if not run.failure(error):
                 raise
@@ -67,11 +73,42 @@ def prepare(run: Run) -> None:
     """What comes before an attempt of a generator or block: the wait, the count, the refresh of what is stale."""
     if run.error is not None:
         _wait(run)
-    refresh = run.next_attempt()
+    if run.guard is not None:
+        admit(run)
+    refresh = run.next_attempt() if run.stop is None else None
     if run.stop is not None:
         raise run.take_error()
     if refresh is not None:
         _refresh(refresh)
+
+
+def admit(run: Run) -> None:
+    """Wait until the dependency admits the next attempt; where it refuses a retry, ``stop`` is set."""
+    pauses = None
+    try:
+        pauses = run.admit()
+        for pause in pauses or ():
+            _pause(run, pause)
+    except BaseException as error:
+        if pauses is not None:
+            pauses.close()
+        if not isinstance(error, Exception):
+            run.failure(error)
+        raise
+
+
+def _pause(run: Run, pause: Pause) -> None:
+    if run.waits is not None and not pause.is_woken:
+        run.waits.append(pause.duration)
+    else:
+        pause.wait()
+
+
+def hedged(run: Run) -> Any:
+    """An attempt with copies of it."""
+    from perdure.engine import hedging
+
+    return hedging.attempt(run)  # type: ignore[arg-type] # a run with a hedge is a GuardedRun
 
 
 def _wait(run: Run) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from perdure import events
-from perdure.engine.naming import call_id, operation
+from perdure.engine import logs
+from perdure.engine.naming import call_id, named, operation
 from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from perdure.core.decide import Again, Stop
     from perdure.engine.run import Run
+    from perdure.engine.state import State
+    from perdure.errors import Refused
     from perdure.faults import Fault
 
 
@@ -72,6 +77,12 @@ def refused(run: Run, error: BaseException, reason: StopReason) -> None:
     )
 
 
+def cut(run: Run, error: BaseException) -> None:
+    """The end of the whole call came in the middle of it."""
+    if events.listeners:
+        _tell(run, "deadline.exceeded", severity="error", attempt=run.number, error=_text(error))
+
+
 def passed(run: Run, error: BaseException, now: float, *, waited: bool) -> None:
     """A BaseException such as a cancellation goes through."""
     if not waited:
@@ -80,6 +91,35 @@ def passed(run: Run, error: BaseException, now: float, *, waited: bool) -> None:
     _tell(
         run, "call.end", attempt=run.number, reason="neutral", error=_text(error), elapsed=now - run.since()
     )
+
+
+def refused_by(run: Run, refusal: Refused, reason: StopReason) -> None:
+    """An attempt was not admitted."""
+    if events.listeners:
+        names = {StopReason.BREAKER: "breaker.rejected", StopReason.GATE: "gate.rejected"}
+        name = names.get(reason, "limit.rejected")
+        delay, why = refusal.retry_after, f"{type(refusal).__name__}: {refusal.reason}".rstrip(": ")
+        _tell(run, name, severity="warning", delay=delay, reason=why)
+
+
+def happened(run: Run, name: str, *, severity: str = "info", **fields: object) -> None:
+    """Something else happened to a call."""
+    if events.listeners:
+        _tell(run, name, severity=severity, **fields)
+
+
+def news(state: State, run: Run | None = None) -> None:
+    """What happened to the state of a dependency, since it was last told; here no lock is held."""
+    if not state.news:
+        return
+    for name, fields in state.take_news():
+        logs.news(state, name, fields)
+        if events.listeners:
+            given: dict[str, Any] = {"dependency": state.name, "severity": "info", **fields}
+            given["key"] = None if state.key is None else str(state.key)
+            if run is not None:
+                given.update(operation=operation(run), call_id=call_id(run))
+            events.emit(events.Event(name=name, **given))
 
 
 def _attempt_failed(run: Run, error: BaseException, fault: Fault, now: float) -> None:
@@ -95,11 +135,14 @@ def _text(error: BaseException) -> str:
 
 
 def _tell(run: Run, name: str, *, severity: str = "info", **fields: object) -> None:
+    dependency, key = named(run)
     events.emit(
         events.Event(
             name=name,
             severity=severity,
             operation=operation(run),
+            dependency=dependency,
+            key=key,
             call_id=call_id(run),
             **fields,  # type: ignore[arg-type] # the fields above, by their names
         )

@@ -215,6 +215,9 @@ def _reason(run: Run, stop: Stop, elapsed: float, why: str) -> str:
     if reason is StopReason.HINT:
         return f"the server asks for a wait of {human(delay)}, above hint_cap of {human(policy.hint_cap)}"
     return {
+        StopReason.BUDGET: "the budget for retries is empty",
+        StopReason.BREAKER: f"the breaker refuses further calls{_after(delay)}",
+        StopReason.GATE: f"the gate admits fewer calls for now{_after(delay)}",
         StopReason.PERMANENT: f"not worth a retry ({why}{_REMEDY if why in UNDECIDED else ''})",
         StopReason.NEUTRAL: f"not a failure of what was called ({why})",
         StopReason.UNSAFE: f"the effect may have happened and repeating it is not safe ({why})",
@@ -222,6 +225,10 @@ def _reason(run: Run, stop: Stop, elapsed: float, why: str) -> str:
         StopReason.REJECTED: "the result is still one that reject= refuses",
         StopReason.UNREPLAYABLE: "an argument is a generator that was already started",
     }.get(reason, str(reason))
+
+
+def _after(delay: float) -> str:
+    return f" for {human(delay)}" if delay else ""
 
 
 def _drop_ours(notes: list[Any]) -> None:

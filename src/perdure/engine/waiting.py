@@ -26,6 +26,8 @@ TICKS = 1000.0  # per second: waits are rounded up to the next millisecond, neve
 
 _loops: dict[Any, LoopWaits] = {}
 _bells: set[tuple[trio.lowlevel.TrioToken, trio.Event]] = set()
+QUEUED: set[Any] = set()
+"""The pauses that wait in some queue, each with ``wake()``."""
 
 
 class LoopWaits:
@@ -100,6 +102,8 @@ def wake_all() -> None:
             _from_outside(loop.call_soon_threadsafe, waits.wake_all)
     for token, bell in tuple(_bells):
         _from_outside(token.run_sync_soon, bell.set)
+    for pause in tuple(QUEUED):
+        pause.wake()
 
 
 def known_loops() -> list[Any]:
@@ -182,6 +186,7 @@ def _from_outside(call: Callable[..., object], *args: object) -> None:
 def _forget() -> None:
     _loops.clear()
     _bells.clear()
+    QUEUED.clear()
 
 
 bypass.after_fork(_forget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from functools import wraps
 
@@ -112,10 +113,15 @@ def record_events() -> Generator[list[Event]]:
 def reset() -> None:
     """Forget all that perdure knows in this process: listeners, registered faults, a shutdown, log limits.
 
-    Policies are values and stay as they are. Call it between tests, not while guarded calls run.
+    Dependencies stay declared and begin anew: breakers closed, budgets full, counters at 0. Policies are values and
+    stay as they are. Call it between tests, not while guarded calls run.
     """
     events.clear()
     faults.reset()
     logs.forget()
     shutdown.reopen(force=True)
     run.disabled_by_environment = run.read_environment()
+    for name in ("registry", "headers"):
+        module = sys.modules.get(f"perdure.{name}")
+        if module is not None:
+            module.reset()

@@ -1,7 +1,8 @@
 """The pytest plugin: fixtures, and a clean state after each test.
 
-Listeners, registered faults and a shutdown that a test leaves behind are taken back after it; what the program
-set up when it was imported stays. Nothing is loaded before a test uses perdure.
+Listeners, registered faults, dependencies and a shutdown that a test leaves behind are taken back after it; what
+the program set up when it was imported stays, and its dependencies begin anew. Nothing is loaded before a test uses
+perdure.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from perdure.events import Event
     from perdure.faults.custom import Registered
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _perdure_state() -> Iterator[None]:
-    listeners, rules = _listeners(), _rules()
+    listeners, rules, declared = _listeners(), _rules(), _declared()
     yield
     if "perdure.events" not in sys.modules and "perdure.faults.rules" not in sys.modules:
         return
@@ -32,6 +34,8 @@ def _perdure_state() -> Iterator[None]:
     reset()
     events.restore(listeners)
     registry.restore(rules)
+    if "perdure.registry" in sys.modules:
+        sys.modules["perdure.registry"].restore(declared)
 
 
 @pytest.fixture
@@ -64,6 +68,12 @@ def perdure_events() -> Iterator[list[Event]]:
 def _listeners() -> tuple[Callable[[Event], object], ...]:
     """Who listens before the test; nobody where the module is not even loaded."""
     return sys.modules["perdure.events"].listeners if "perdure.events" in sys.modules else ()
+
+
+def _declared() -> dict[str, Any]:
+    """The dependencies that the program declared before the test."""
+    name = "perdure.registry"
+    return sys.modules[name].known() if name in sys.modules else {}
 
 
 def _rules() -> tuple[Registered, ...]:

@@ -1,0 +1,211 @@
+"""Whole calls to a dependency: the end and the fallback around the attempts, sync and async.
+
+``general`` and ``ageneral`` make a call from its start; ``failed`` and ``resume`` take over from a fused wrapper
+whose first attempt raised.
+"""
+
+from __future__ import annotations
+
+from perdure import clock
+from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, is_awaitable
+from perdure.engine import aio, ambient, ending, fallbacks, shutdown, sync, telling
+from perdure.engine.calls import colour_of
+from perdure.engine.fused import wrap_guarded
+from perdure.engine.guarded import GuardedRun
+from perdure.errors import DeadlineExceeded
+from perdure.outcome import StopReason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
+    from perdure.core.lease import Lease
+    from perdure.engine.fused import Site
+    from perdure.engine.guard import Guard
+    from perdure.outcome import Outcome
+
+
+def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A whole sync call on the general path."""
+    return call(GuardedRun(site.guard, site.fn, args, kwargs, state=site.state))
+
+
+def ageneral(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Awaitable[Any]:
+    """A whole async call on the general path."""
+    return acall(GuardedRun(site.guard, site.fn, args, kwargs, state=site.state))
+
+
+def failed(
+    site: Site,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    start: float | None,
+    lease: Lease,
+    error: BaseException,
+) -> GuardedRun | None:
+    """What a fused wrapper asks when its first attempt raised: a run to resume, or None to raise."""
+    run = _taken_over(site, args, kwargs, start, lease)
+    if run.failure(error):
+        return run
+    if run.guard.fallback is None or not isinstance(error, Exception):
+        return None
+    run.error = error
+    return run
+
+
+def adopt(
+    site: Site,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    start: float | None,
+    lease: Lease,
+    value: Awaitable[Any],
+) -> Awaitable[Any]:
+    """Go on with a call whose function looked sync and returned an awaitable."""
+    run = _taken_over(site, args, kwargs, start, lease)
+    return _afinish(run, aio.adopt(run, value))
+
+
+def _taken_over(
+    site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, lease: Lease
+) -> GuardedRun:
+    if not site.state.kit.counts_flight:
+        site.state.flight.append(None)  # as the passage that ends says that it was there
+    return GuardedRun(site.guard, site.fn, args, kwargs, start, 1, site.state, lease)
+
+
+def call(run: GuardedRun) -> Any:
+    """Make a call from its start."""
+    try:
+        run.begin()
+        value = sync.drive(run) if run.guard.total is None else _within_total(run)
+    except Exception as error:
+        if run.guard.fallback is None:
+            raise
+        return fallbacks.instead(run, error)
+    if run.guard.fallback is not None or run.guard.total is not None:
+        if is_awaitable(value):  # a function that looked sync
+            return _afinish(run, value)
+        fallbacks.remember(run, value)
+    return value
+
+
+def resume(run: GuardedRun) -> Any:
+    """Go on after a first attempt that failed."""
+    if run.guard.fallback is None:
+        return sync.drive(run)
+    try:
+        if run.stop is not None:
+            raise run.take_error()  # noqa: TRY301 - as the driver would
+        return sync.drive(run)
+    except Exception as error:  # noqa: BLE001 - a fallback is for whatever went wrong
+        return fallbacks.instead(run, error)
+
+
+async def acall(run: GuardedRun) -> Any:
+    """Make an async call from its start."""
+    try:
+        run.begin()
+        value = await (aio.drive(run) if run.guard.total is None else _awithin_total(run))
+    except Exception as error:
+        if run.guard.fallback is None:
+            raise
+        return await fallbacks.ainstead(run, error)
+    fallbacks.remember(run, value)
+    return value
+
+
+async def aresume(run: GuardedRun) -> Any:
+    """Go on after a first attempt that failed."""
+    try:
+        if run.stop is not None:
+            raise run.take_error()  # noqa: TRY301 - as the driver would
+        return await aio.drive(run)
+    except Exception as error:
+        if run.guard.fallback is None:
+            raise
+        return await fallbacks.ainstead(run, error)
+
+
+async def _afinish(run: GuardedRun, value: Awaitable[Any]) -> Any:
+    try:
+        total = run.guard.total
+        if total is None:
+            got = await value
+        else:
+            with ambient.Deadline(max(0.0, total - (clock.monotonic() - run.since()))):
+                got = await value
+    except Exception as error:
+        if run.guard.fallback is None:
+            raise
+        return await fallbacks.ainstead(run, error)
+    fallbacks.remember(run, got)
+    return got
+
+
+def _within_total(run: GuardedRun) -> Any:
+    """Attempts under the end of the call, which sync code only sees."""
+    with ambient.Deadline(run.guard.total):
+        return sync.drive(run)
+
+
+async def _awithin_total(run: GuardedRun) -> Any:
+    """Attempts under the end of the call, which interrupts them."""
+    block = ambient.Deadline(run.guard.total)
+    try:
+        with block:
+            return await aio.drive(run)
+    except DeadlineExceeded as error:
+        if block.was_exceeded:
+            run.stop = StopReason.DEADLINE
+            telling.cut(run, error)
+        raise
+
+
+def call_any(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of any colour."""
+    kind = colour_of(fn)
+    if kind in {GENERATOR, ASYNC_GENERATOR}:
+        return wrap_guarded(guard, fn, None)(*args, **kwargs)
+    run = GuardedRun(guard, fn, args, kwargs)
+    return acall(run) if kind == ASYNC else call(run)
+
+
+def outcome_any(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The outcome of a call of a function of any colour."""
+    return (aoutcome if colour_of(fn) == ASYNC else outcome)(guard, fn, args, kwargs)
+
+
+def outcome(
+    guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Outcome[Any]:
+    """A sync call with its outcome as a value."""
+    run = GuardedRun(guard, fn, args, kwargs)
+    try:
+        value = call(run)
+    except Exception as error:  # noqa: BLE001 - this is what outcome() promises
+        return ending.outcome(run, None, error)
+    if is_awaitable(value):
+        return _aoutcome(run, value)  # type: ignore[return-value] # as the function turned out to be async
+    return ending.outcome(run, value, None)
+
+
+async def aoutcome(
+    guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Outcome[Any]:
+    """An async call with its outcome as a value."""
+    run = GuardedRun(guard, fn, args, kwargs)
+    return await _aoutcome(run, acall(run))
+
+
+async def _aoutcome(run: GuardedRun, begun: Awaitable[Any]) -> Outcome[Any]:
+    try:
+        value = await begun
+    except Exception as error:  # noqa: BLE001 - this is what outcome() promises
+        return ending.outcome(run, None, error)
+    return ending.outcome(run, value, None)
+
+
+for _driver in (call, acall, resume, aresume):
+    shutdown.drives(_driver)

@@ -1,0 +1,250 @@
+"""A call to a dependency: a Run that asks the dependency's state before each attempt and tells it after each.
+
+The order, from outside: fallback, end, gate, retry or hedge (budget), breaker, rate limit, bulkhead, attempt
+timeout, the call. The limits are waited for before the gate and the breaker admit an attempt, so that neither
+holds a place for somebody who stands in line; both are looked at before the wait as well.
+"""
+
+from __future__ import annotations
+
+from perdure import clock, events
+from perdure.core.decide import Again, Stop
+from perdure.engine import ambient, ending, logs, queueing, shutdown, telling
+from perdure.engine.naming import operation
+from perdure.engine.run import Run, text_of
+from perdure.engine.state import Passage
+from perdure.errors import BreakerOpen, Isolated, Overloaded, Refused, ShuttingDown
+from perdure.faults.signal import Signal, signal_of
+from perdure.outcome import StopReason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import CodeType
+    from typing import Any
+
+    from perdure.core.lease import Lease
+    from perdure.core.limits import Places
+    from perdure.engine.guard import Guard
+    from perdure.engine.queueing import Pause
+    from perdure.engine.state import State
+    from perdure.faults import Fault
+
+__all__ = ["GuardedRun"]
+
+_NEVER = float("inf")
+
+
+class GuardedRun(Run):
+    """One call to a dependency in progress; belongs to the thread or task that makes it."""
+
+    __slots__ = ("guard", "hedge", "passage", "prepaid", "state")
+
+    def __init__(
+        self,
+        guard: Guard,
+        fn: Callable[..., Any] | CodeType,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        start: float | None = None,
+        number: int = 0,
+        state: State | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        super().__init__(guard.retry, fn, args, kwargs, start, number)
+        self.guard: Guard = guard
+        self.hedge = guard.hedge
+        self.state: State = guard.state_for(args, kwargs) if state is None else state
+        self.passage: Passage | None = None if lease is None else Passage(lease, start)
+        self.prepaid = False  # the budget was charged for an attempt that has not begun
+
+    # Before an attempt
+
+    def admit(self) -> Generator[Pause, None, object] | None:
+        """Have the next attempt admitted; gives the waits that this takes, if any.
+
+        Afterwards ``passage`` is held or, where a retry was refused, ``stop`` is set and the error of the last
+        attempt is to be raised. Raises the refusal where it is the first attempt.
+        """
+        if self.state.kit.has_limits:
+            return self._queue()
+        self._enter(None)
+        return None
+
+    def _enter(self, placed: Places | None) -> bool:
+        got = self.state.enter(clock.monotonic(), placed)
+        telling.news(self.state, self)
+        if isinstance(got, Refused):
+            self._refuse(got)
+            return False
+        self.passage = got
+        return True
+
+    def _queue(self) -> Generator[Pause, None, object]:
+        """Wait for the limits, then enter."""
+        state, rule = self.state, self.state.kit.bulkhead_rule
+        refusal = state.peek(clock.monotonic())
+        if refusal is None and state.kit.rate_rule is not None:
+            refusal = yield from self._wait_for_rate(state.kit.rate_rule.max_wait)
+        if refusal is None and rule is not None:
+            longest = _NEVER if rule.max_wait is None else rule.max_wait
+            refusal = yield from self._wait_for_place(min(longest, self._left()))
+        elif refusal is None:
+            self._enter(None)
+        if refusal is not None:
+            telling.news(state, self)
+            self._refuse(refusal)
+        return refusal
+
+    def _wait_for_rate(self, longest: float) -> Generator[Pause, None, Refused | None]:
+        state, now = self.state, clock.monotonic()
+        wait = state.reserve(now, min(longest, self._left()))
+        if isinstance(wait, Refused):
+            return wait
+        if wait > 0:
+            try:
+                yield queueing.Pause(wait)
+            except BaseException:
+                state.unreserve(clock.monotonic(), now + wait)
+                raise
+        return self._not_now()
+
+    def _wait_for_place(self, longest: float) -> Generator[Pause, None, Refused | None]:
+        """Wait in the queue of the bulkhead, and enter with the place."""
+        state = self.state
+        pause = queueing.Pause(longest)
+        got = state.take_place(pause)
+        if isinstance(got, Refused):
+            return got
+        places, is_taken = got
+        if places is None:  # a reload took the bulkhead away
+            self._enter(None)
+            return None
+        is_waiting = not is_taken
+        try:
+            if is_waiting:
+                yield pause
+                is_waiting, is_taken = False, state.quit_queue(places, pause)
+                if not is_taken:
+                    return self._not_now() or state.full(places)
+            if self._enter(places):
+                is_taken = False  # the passage has it now
+        finally:
+            if is_waiting:  # thrown out of the queue
+                is_taken = state.quit_queue(places, pause)
+            if is_taken:
+                queueing.wake(state.leave_place(places))
+        return None
+
+    def _not_now(self) -> Refused | None:
+        """The refusal of a process that began to close during the wait."""
+        return shutdown.refusal(operation(self)) if shutdown.closing else None
+
+    def _left(self) -> float:
+        """Seconds in which an attempt may still begin."""
+        now, deadline = clock.monotonic(), self.policy.deadline
+        left = _NEVER if deadline is None else self.since() + deadline - now
+        end = ambient.nearest_at()
+        return max(0.0, left if end is None else min(left, end - now))
+
+    def _refuse(self, refusal: Refused) -> None:
+        """End the call: with the refusal, or with the error of the attempt before."""
+        self.abandon()
+        reason = _reason(refusal)
+        telling.refused_by(self, refusal, reason)
+        logs.refused(self, refusal)
+        if self.error is None:
+            ending.refuse(self, refusal, reason)
+        ending.end_late(self, Stop(reason, refusal.retry_after), clock.monotonic())
+
+    def next_attempt(self) -> Callable[[], object] | None:
+        """See ``Run``; an attempt that may not begin gives back what was taken for it."""
+        refresh = super().next_attempt()
+        if self.stop is not None:
+            self.abandon()
+        self.prepaid = False
+        return refresh
+
+    def attempt_timeout(self) -> float | None:
+        """See ``Run``; an adaptive timeout follows the latencies."""
+        own, adaptive = super().attempt_timeout(), self.state.adaptive
+        if adaptive is None or own is None:
+            return own
+        with self.state.lock:
+            return adaptive.timeout(own)
+
+    # After an attempt
+
+    def failure(self, error: BaseException) -> bool:
+        """See ``Run``; what passes through says nothing about the dependency."""
+        if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
+            self.abandon()
+        return super().failure(error)
+
+    def success(self, value: object) -> bool:
+        """See ``Run``."""
+        if self.policy.reject is not None and not self.accepts(value):
+            return False
+        self.report(Signal.ANSWER, clock.monotonic())
+        if self.stop is None:
+            self.stop = StopReason.SUCCESS
+            if events.listeners or (self.records and logs.wants(logs.INFO)):
+                ending.succeeded(self)
+        return True
+
+    def succeed(self) -> None:
+        """See ``Run``."""
+        self.report(Signal.ANSWER, clock.monotonic())
+        super().succeed()
+
+    def report(
+        self, signal: Signal, now: float, fault: Fault | None = None, error: BaseException | None = None
+    ) -> None:
+        """Tell the state how the attempt ended; the place is free then."""
+        passage, self.passage = self.passage, None
+        if passage is None:
+            return
+        text = None if error is None else f"{type(error).__name__}: {text_of(error)}"
+        queueing.wake(self.state.leave(passage, signal, now, fault, text))
+        telling.news(self.state, self)
+
+    def abandon(self) -> None:
+        """Give back the place and the token of an attempt that was cancelled, or was never made."""
+        if self.passage is not None:
+            self.report(Signal.NEUTRAL, clock.monotonic())
+        if self.prepaid:
+            self.prepaid = False
+            self.state.refund(clock.monotonic(), "retries")
+
+    def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:
+        wanted = self._wants(error, fault, marked=marked)
+        self.report(signal_of(error, fault, wanted=wanted), now, fault, error)
+        decision = self._decide(error, fault, now, wanted, marked=marked)
+        return self._afford(decision, now) if isinstance(decision, Again) else decision
+
+    def _afford(self, again: Again, now: float) -> Again | Stop:
+        """Whether the dependency can take another attempt after that delay."""
+        state = self.state
+        blocked = state.closed_for(now)
+        if blocked > again.delay:
+            return Stop(StopReason.BREAKER, blocked)
+        pace = state.pace(now)
+        if pace > again.delay:
+            if pace > self._left():
+                return Stop(StopReason.GATE, pace)
+            again = Again(pace, again.source)
+        if not state.withdraw(now, "retries"):
+            telling.news(state, self)
+            return Stop(StopReason.BUDGET)
+        self.prepaid = True
+        if events.listeners:
+            telling.news(state, self)
+        return again
+
+
+def _reason(refusal: Refused) -> StopReason:
+    if isinstance(refusal, (BreakerOpen, Isolated)):
+        return StopReason.BREAKER
+    if isinstance(refusal, ShuttingDown):
+        return StopReason.SHUTDOWN
+    return StopReason.GATE if isinstance(refusal, Overloaded) else StopReason.NEUTRAL

@@ -1,0 +1,550 @@
+"""The state of one dependency, or of one key of it: what all its callers share.
+
+It holds the pure deciders of ``perdure.core`` and is the one who calls them, under its lock. The success path of a
+fused wrapper takes no lock. While nothing is wrong, ``fast`` is a lease; a call appends to ``flight``, runs, pops,
+and adds 1 to ``fast.ok``: appending and popping are atomic, and the counts are gathered later, when a decider is
+next asked. As soon as a decider wants to be asked about each call, ``fast`` is None and all calls come through
+``enter`` and ``leave``. So does one call every TICK: it moves the windows on and its latency is the sample.
+
+What happens is collected in ``news`` and told after the lock is released: no user code runs under it.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import RLock
+from collections import deque
+
+from perdure import clock
+from perdure.core.lease import Lease
+from perdure.errors import BreakerOpen, BulkheadFull, Isolated, Overloaded, RateLimited, Refused
+from perdure.faults.signal import Signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from perdure.core.breaker import BreakerState
+    from perdure.core.budget import Bucket, Share
+    from perdure.core.gate import GateState
+    from perdure.core.latency import AdaptiveTimeout, Latencies
+    from perdure.core.limits import Gcra, Places
+    from perdure.core.throttle import ThrottleState
+    from perdure.engine.kit import Kit
+    from perdure.faults import Fault
+
+    News = tuple[str, dict[str, Any]]
+
+__all__ = ["TICK", "Passage", "State"]
+
+TICK = 0.02
+"""Seconds between two calls that are looked at whole while all others take the success path."""
+
+ERRORS_KEPT = 5
+_RETIRED_KEPT = 4
+_NEVER = float("inf")
+_HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
+
+
+class Passage:
+    """One attempt that was admitted; goes to ``State.leave`` exactly once."""
+
+    __slots__ = ("began", "lease", "placed")
+
+    def __init__(self, lease: Lease, began: float | None, placed: Places | None = None) -> None:
+        self.lease = lease
+        self.began = began
+        self.placed = placed  # the bulkhead that it holds a place of
+
+
+class State:
+    """See the module. Safe from any thread and task: its lock is held for a few steps, never while waiting."""
+
+    __slots__ = (
+        *("adaptive", "base_ok", "breaker", "bucket", "counts", "due", "errors", "fast", "flight", "gate"),
+        *(
+            "isolated",
+            "key",
+            "kit",
+            "latencies",
+            "lock",
+            "name",
+            "news",
+            "noted",
+            "opened",
+            "pinned",
+            "places",
+        ),
+        *("rate", "retired", "share", "shared", "stale", "throttle", "used", "whole"),
+    )
+
+    def __init__(
+        self, name: str, key: Any, kit: Kit, start: float | None = None, whole: State | None = None
+    ) -> None:
+        self.name: str = name
+        self.key: Any = key
+        self.whole: State | None = whole  # the state of the dependency itself, of a key
+        self.lock = RLock()  # reentrant: a signal handler may call the dependency in the middle
+        self.flight: list[None] = []
+        self.base_ok: int = 0  # successes that no living lease counts
+        self.retired: list[Lease] = []
+        self.counts: dict[str, int] = {}
+        self.errors: deque[dict[str, Any]] = deque(maxlen=ERRORS_KEPT)
+        self.isolated: dict[str, tuple[str, float | None]] = {}
+        self.news: list[News] = []
+        self.noted: bool = True  # False once somebody was told that the budget is empty
+        self.stale: bool = False  # another state has taken over: its sites take the general path for ever
+        self.pinned: bool = False
+        self.used: float = 0.0
+        self.opened: str = ""
+        self.due: float = 0.0
+        self.latencies: Latencies = kit.latencies()
+        self.take_kit(kit, start)
+
+    def take_kit(self, kit: Kit, start: float | None = None) -> None:
+        """Build what the values ask for; what was there and is still asked for keeps its state."""
+        self.kit: Kit = kit
+        self.breaker: BreakerState | None = kit.breaker()
+        self.shared: Lease = Lease() if self.breaker is None else self.breaker.shared
+        self.gate: GateState | None = kit.gate()
+        self.throttle: ThrottleState | None = kit.throttle()
+        self.bucket: Bucket | None = kit.bucket(start)
+        self.share: Share | None = kit.share()
+        self.rate: Gcra | None = kit.rate()
+        self.places: Places | None = kit.places()
+        self.adaptive: AdaptiveTimeout | None = kit.adaptive(self.latencies)
+        self.fast: Lease | None = None
+        self._choose_path()
+
+    def renew(self) -> None:
+        """Begin anew, as when it was made (for tests); what is in flight comes back to it all the same."""
+        with self.lock:
+            self.base_ok, self.retired, self.counts = 0, [], {}
+            self.errors.clear()
+            self.isolated.clear()
+            self.news = []
+            self.due = 0.0
+            self.latencies = self.kit.latencies()
+            self.take_kit(self.kit)
+
+    def change(self, kit: Kit) -> None:
+        """Take another kit; what is the same in both keeps its state, and calls in flight go on."""
+        with self.lock:
+            old, shared = self.kit, self.shared
+            kept = (self.breaker, self.gate, self.throttle, self.bucket, self.share, self.rate, self.places)
+            self.take_kit(kit)
+            if old.breaker_rule == kit.breaker_rule and (old.window, old.lease) == (kit.window, kit.lease):
+                self.breaker, self.shared = kept[0], shared
+            else:
+                self.retired.append(shared)
+            if old.gate_rule == kit.gate_rule:
+                self.gate, self.throttle = kept[1:3]
+            if _paid(old) == _paid(kit):
+                self.bucket, self.share = kept[3:5]
+            if old.rate_rule == kit.rate_rule:
+                self.rate = kept[5]
+            if self.places is not None and kept[6] is not None:
+                kept[6].limit, kept[6].queue = self.places.limit, self.places.queue
+                self.places = kept[6]
+            self._count_from_here()
+            self.stale = self.stale or old.form != kit.form
+            self._choose_path()
+
+    def _count_from_here(self) -> None:
+        """What was before a decider came is not for it to count."""
+        if self.bucket is not None:
+            self.bucket._seen = max(self.bucket._seen, self.total_ok())
+        if self.gate is not None:
+            self.gate._sent = self.gate._ended = max(self.gate._sent, self.total_sent())
+        if self.share is not None:
+            self.share._seen = max(self.share._seen, self.total_first())
+
+    # Counting
+
+    def total_ok(self) -> int:
+        """Successes so far; answers that are errors count too."""
+        shared = self.shared
+        if shared.flag:  # the form that only notes that there was one
+            shared.flag = False
+            shared.ok += 1
+        return self.base_ok + sum(one.ok for one in self.retired) + shared.ok
+
+    def total_sent(self) -> int:
+        """Attempts that went out so far."""
+        return (
+            self.total_ok() + self.counts.get("failed", 0) + self.counts.get("neutral", 0) + len(self.flight)
+        )
+
+    def total_first(self) -> int:
+        """First attempts that went out so far."""
+        return self.total_sent() - self.counts.get("retries", 0) - self.counts.get("hedges", 0)
+
+    def count(self, what: str) -> None:
+        """Add to a counter of the snapshot."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    # Attempts
+
+    def peek(self, now: float) -> Refused | None:
+        """Whether an attempt would be refused at once, taking nothing: asked before a wait for a limit."""
+        with self.lock:
+            if self.isolations() and (refusal := self._isolation(now)) is not None:
+                return refusal
+            breaker = self.breaker
+            if breaker is None or self.kit.is_shadow or breaker.state(now) in {"closed", "ramping"}:
+                return None
+            after = breaker.retry_after(now)
+            return None if after <= 0 else self._refused(BreakerOpen, "breaker", self.opened, after)
+
+    def enter(self, now: float, placed: Places | None = None) -> Passage | Refused:
+        """Admit an attempt, or say why not. ``placed``: the bulkhead that it holds a place of already."""
+        with self.lock:
+            self._tick(now)
+            if self.isolations() and (refusal := self._isolation(now)) is not None:
+                return refusal
+            lease: Lease | None = self.shared
+            if self.breaker is not None:
+                lease = self.breaker.acquire(now, clock.random)
+                self._note_breaker()
+                if lease is None:
+                    after = self.breaker.retry_after(now)
+                    return self._refused(BreakerOpen, "breaker", self.opened, after)
+            refusal = self._gated(now)
+            if refusal is not None:
+                if self.breaker is not None:
+                    self.breaker.abandon(lease, now)  # type: ignore[arg-type] # not None, see above
+                return refusal
+            self.flight.append(None)
+            self._choose_path()
+            return Passage(lease, now, placed)  # type: ignore[arg-type] # not None, see above
+
+    def leave(
+        self,
+        passage: Passage,
+        signal: Signal,
+        now: float,
+        fault: Fault | None = None,
+        error: str | None = None,
+    ) -> Any:
+        """Take the result of an attempt; gives whoever waits for its place in the bulkhead and must be woken."""
+        with self.lock:
+            self.flight.pop()
+            took = None if passage.began is None else max(0.0, now - passage.began)
+            if signal is Signal.ANSWER:
+                self._answered(passage, now, took, is_value=fault is None)
+            elif signal is Signal.NEUTRAL:
+                self.count("neutral")
+                if self.breaker is not None:
+                    self.breaker.abandon(passage.lease, now)
+            else:
+                self._failed(passage, signal, now, took, None if fault is None else fault.hint)
+            if error is not None and signal is not Signal.NEUTRAL:
+                kind = None if fault is None else fault.kind.value
+                self.errors.append({"at": clock.wall(), "error": error, "kind": kind})
+            woken = None if passage.placed is None else passage.placed.leave()
+            self._note_breaker()
+            self._choose_path()
+            return woken
+
+    def outlasted(self, passage: Passage, now: float) -> None:
+        """A copy lost and was cancelled: it would have taken at least so long, which counts among the latencies."""
+        if passage.began is not None:
+            with self.lock:
+                self.latencies.add(now, max(0.0, now - passage.began))
+
+    def _answered(self, passage: Passage, now: float, took: float | None, *, is_value: bool) -> None:
+        breaker, lease = self.breaker, passage.lease
+        if breaker is None or (lease is breaker.shared and breaker.is_plain):
+            lease.ok += 1
+        else:
+            self.base_ok += 1
+            breaker.success(lease, now, took)
+        self._tick(now, 1)
+        if took is not None and is_value:
+            if self.adaptive is not None:
+                self.adaptive.success(now, took)
+            else:
+                self.latencies.add(now, took)
+        if self.gate is not None:
+            self.gate.success(now, len(self.flight) + 1, took if is_value else None)
+        if self.throttle is not None:
+            self.throttle.success(now)
+
+    def _failed(
+        self, passage: Passage, signal: Signal, now: float, took: float | None, hint: float | None
+    ) -> None:
+        self.count("failed")
+        self._tick(now, 1)
+        if self.breaker is not None:
+            if signal is Signal.THROTTLED:
+                self.breaker.abandon(passage.lease, now)
+            else:
+                self.breaker.failure(passage.lease, now, clock.random, hint, took)
+        gate, is_congestion = self.gate, signal in {Signal.OVERLOAD, Signal.THROTTLED}
+        if gate is not None and is_congestion and gate.overload(now, len(self.flight) + 1):
+            self._tell("gate.cut", severity="warning", reason=f"limit {gate.limit:.3g}")
+        if self.throttle is not None and signal is Signal.FAILURE:
+            self.throttle.success(now)  # answered, if badly: not a sign of too much load
+        if self.rate is not None and hint:
+            self.rate.pause(now + hint)
+        if self.adaptive is not None and signal is Signal.OVERLOAD and took is not None:
+            self.adaptive.timed_out(now, took)
+
+    def abandon(self, passage: Passage, now: float) -> Any:
+        """An attempt ended without saying anything: cancelled, or never made."""
+        return self.leave(passage, Signal.NEUTRAL, now)
+
+    def _gated(self, now: float) -> Refused | None:
+        if self.gate is not None and not self.gate.admit(now, len(self.flight), clock.random):
+            after = self.gate.retry_after(now)
+            return self._refused(Overloaded, "gate", f"limit {self.gate.limit:.3g}", after)
+        if self.throttle is not None and not self.throttle.admit(now, clock.random):
+            after = self.throttle.retry_after(now)
+            return self._refused(Overloaded, "gate", "most requests are not accepted", after)
+        return None
+
+    def _isolation(self, now: float) -> Refused | None:
+        """The refusal of an isolated dependency, or of one whose whole is; drops what has expired."""
+        for owner, (_, until) in tuple(self.isolated.items()):
+            if until is not None and now >= until:
+                del self.isolated[owner]
+                self._tell("breaker.restored", reason=f"the isolation by {owner} expired")
+        for owner, (reason, until) in self.isolations().items():
+            if until is None or now < until:
+                by = "" if owner == "operator" else f" ({owner})"
+                return self._refused(
+                    Isolated, "isolated", reason + by, None if until is None else until - now
+                )
+        return None
+
+    def isolations(self) -> dict[str, tuple[str, float | None]]:
+        """Who isolates it, and the whole dependency."""
+        return self.isolated if self.whole is None else {**self.whole.isolated, **self.isolated}
+
+    def _refused(self, kind: type[Refused], what: str, reason: str, after: float | None) -> Refused:
+        self.count(f"refused.{what}")
+        return kind(self.name, reason, after)
+
+    # Limits
+
+    def reserve(self, now: float, longest: float) -> float | Refused:
+        """Seconds until the rate limit has room for an attempt; refused where that is more than ``longest``."""
+        if self.rate is None:
+            return 0.0
+        with self.lock:
+            wait = self.rate.reserve(now, longest)
+            if wait is not None:
+                return wait
+            return self._refused(RateLimited, "rate_limit", "", self.rate.retry_after(now))
+
+    def unreserve(self, now: float, reserved: float) -> None:
+        """Give back what was reserved at a moment and not used."""
+        if self.rate is not None:
+            with self.lock:
+                self.rate.cancel(now, reserved)
+
+    def take_place(self, waiter: Any) -> tuple[Places | None, bool] | Refused:
+        """A place of the bulkhead, and True; or, and False, ``waiter`` queues for one; or refused."""
+        places = self.places
+        if places is None:
+            return None, True
+        with self.lock:
+            if places.try_enter():
+                return places, True
+            if places.join(waiter):
+                return places, False
+            return self._refused(BulkheadFull, "bulkhead", f"{places.taken} calls are in it", None)
+
+    def quit_queue(self, places: Places, waiter: Any) -> bool:
+        """Stop waiting for a place; True: it had been given one in the meantime."""
+        with self.lock:
+            return places.quit(waiter)
+
+    def leave_place(self, places: Places) -> Any:
+        """Give back a place that no attempt came to use; gives whoever must be woken."""
+        with self.lock:
+            return places.leave()
+
+    def full(self, places: Places) -> Refused:
+        """The refusal of a call that waited long enough for a place."""
+        with self.lock:
+            return self._refused(BulkheadFull, "bulkhead", f"{places.taken} calls are in it", None)
+
+    # The budget
+
+    def withdraw(self, now: float, what: str) -> bool:
+        """Pay for a retry or a hedge; False: the budget is empty."""
+        with self.lock:
+            if self.share is not None:
+                self.share.requests(now, self.total_first())
+            paid = (self.bucket is None or self.bucket.withdraw(self.total_ok())) and (
+                self.share is None or self.share.withdraw(now)
+            )
+            self.count(what if paid else "refused.budget")
+            if not paid:
+                self._tell("budget.empty", severity="warning", reason=what)
+            elif self.bucket is not None and self.bucket.tokens(self.total_ok()) < min(1.0, self.bucket.cap):
+                self._tell("budget.low", reason=what)
+            return paid
+
+    def refund(self, now: float, what: str) -> None:
+        """Take back a withdrawal whose attempt was never made."""
+        with self.lock:
+            self.counts[what] = self.counts.get(what, 1) - 1
+            if self.bucket is not None:
+                self.bucket.refund()
+            if self.share is not None:
+                self.share.refund(now)
+
+    def may_hedge(self) -> bool:
+        """Whether there is room for copies: the gate is not cut, and the budget at least half full."""
+        with self.lock:
+            if self.gate is not None and not self.gate.is_open:
+                return False
+            return self.bucket is None or self.bucket.tokens(self.total_ok()) >= self.bucket.cap / 2
+
+    def closed_for(self, now: float) -> float:
+        """Seconds for which an open breaker will refuse everything; 0 where it is not open."""
+        breaker = self.breaker
+        if breaker is None or breaker.is_plain or self.kit.is_shadow:
+            return 0.0
+        with self.lock:
+            return breaker.retry_after(now) if breaker.state(now) == "open" else 0.0
+
+    def pace(self, now: float) -> float:
+        """Seconds until a gate that is cut below one attempt at a time lets the next one out; else 0."""
+        gate = self.gate
+        if gate is None or gate.limit >= 1:
+            return 0.0
+        with self.lock:
+            return max(0.0, gate._next(clock.random) - now)
+
+    # Paths
+
+    def _tick(self, now: float, ended: int = 0) -> None:
+        """Move the windows on, as a fused success never does; ``ended``: attempts that have just ended."""
+        self.due = now + TICK
+        in_flight = len(self.flight) + ended
+        if self.breaker is not None:
+            if self.shared.flag:
+                self.total_ok()
+            self.breaker.saw(in_flight)
+            self.breaker.settle(now)
+        if self.gate is not None:
+            self.gate.settle(now)
+            self.gate.sent(now, self.total_sent())
+            self.gate.saw(now, in_flight)
+        if self.share is not None:
+            self.share.requests(now, self.total_first())
+
+    def _choose_path(self) -> None:
+        """Whether calls may take the success path from here on."""
+        plain = self.kit.is_fusable and not self.stale and not self.isolations() and _HAS_GIL()
+        if plain and self.breaker is not None:
+            plain = self.breaker.is_plain
+        if plain and self.gate is not None:
+            plain = self.gate.is_open
+        self.fast = self.shared if plain else None
+
+    def _note_breaker(self) -> None:
+        """Take over what the breaker did: its news, and the lease of a new period."""
+        breaker = self.breaker
+        if breaker is None:
+            return
+        if breaker.changes:
+            for name, fields in breaker.changes:
+                if name == "breaker.opened":
+                    self.opened = _opened(fields)
+                self._tell(name, severity="warning" if name in _LOUD else "info", **fields)
+            breaker.changes.clear()
+        if breaker.shared is not self.shared:
+            self.retired.append(self.shared)
+            self.shared = breaker.shared
+            while len(self.retired) > _RETIRED_KEPT:
+                self.base_ok += self.retired.pop(0).ok
+
+    def _tell(self, name: str, **fields: Any) -> None:
+        self.news.append((name, fields))
+
+    def take_news(self) -> list[News]:
+        """What happened since it was last asked, to be told outside the lock."""
+        with self.lock:
+            news, self.news = self.news, []
+            return news
+
+    # Operators
+
+    def isolate(self, reason: str, owner: str, until: float | None) -> None:
+        """Refuse all calls until ``restore`` by the same owner, or until a moment."""
+        with self.lock:
+            self.isolated[owner] = (reason, until)
+            self._tell("breaker.isolated", severity="warning", reason=reason)
+            self._choose_path()
+
+    def restore(self, owner: str | None) -> None:
+        """Lift the isolation of one owner, or of all."""
+        with self.lock:
+            was = bool(self.isolated)
+            if owner is None:
+                self.isolated.clear()
+            else:
+                self.isolated.pop(owner, None)
+            if was and not self.isolated:
+                self._tell("breaker.restored", reason="restored")
+            self._choose_path()
+
+    def look_up(self) -> None:
+        """Choose the path anew: the whole dependency was isolated or restored."""
+        with self.lock:
+            self._choose_path()
+
+    def retire(self) -> None:
+        """Another state has taken over: calls of old sites ask for it each time."""
+        with self.lock:
+            self.stale = True
+            self._choose_path()
+
+    def load_breaker(self, data: Any, now: float) -> None:
+        """Take over a saved breaker; raises ValueError for what makes no sense."""
+        from perdure.core.breaker import BreakerState
+
+        with self.lock:
+            rule = self.kit.breaker_rule
+            if rule is not None:
+                kit = self.kit
+                self.breaker = BreakerState.from_dict(rule, data, now, window=kit.window, lease=kit.lease)
+                self.retired.append(self.shared)
+                self.shared = self.breaker.shared
+                self._choose_path()
+
+    def forked(self) -> None:
+        """Go on in a forked child, where only this thread is."""
+        self.lock = RLock()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost by forgetting it: nothing in flight, nothing open, cut or isolated."""
+        if self.flight or self.isolated or self.pinned:
+            return False
+        if self.places is not None and (self.places.taken or self.places.waiting):
+            return False
+        breaker = self.breaker
+        if breaker is not None and not breaker.is_plain and breaker.state(clock.monotonic()) != "closed":
+            return False
+        return self.gate is None or self.gate.is_open
+
+
+def _paid(kit: Kit) -> tuple[object, ...]:
+    return kit.budget_rule, kit.attempts, kit.gate_rule is None
+
+
+_LOUD = {"breaker.opened", "breaker.isolated", "breaker.lease_expired"}
+
+
+def _opened(fields: dict[str, Any]) -> str:
+    return {
+        "failures": "too many failures in a row",
+        "failure_rate": "too large a share of failures",
+        "slow_rate": "too large a share of slow calls",
+        "probe": "a probe failed",
+    }.get(str(fields.get("reason")), str(fields.get("reason")))

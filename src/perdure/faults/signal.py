@@ -1,0 +1,72 @@
+"""What a failed attempt says about the dependency, for the breaker and the gate.
+
+The classifier says whether another attempt makes sense; this says whose failure it was. A 404 is an answer of a
+dependency that is well; a bug in the caller's code says nothing about it; a timeout is both a failure and a sign
+of congestion.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from perdure.faults.kinds import Fault, FaultKind
+
+__all__ = ["Signal", "signal_of"]
+
+
+class Signal(IntEnum):
+    """How a result counts. Immutable, safe to share everywhere.
+
+    `ANSWER`: the dependency answered, with a value or with a refusal of its own (a success for the breaker).
+    `FAILURE`: it failed. `OVERLOAD`: it failed in a way that shows congestion (timeouts, 503, 529).
+    `THROTTLED`: it asks for less (429): congestion, and no failure. `NEUTRAL`: it says nothing.
+    """
+
+    NEUTRAL = 0
+    ANSWER = 1
+    FAILURE = 2
+    OVERLOAD = 3
+    THROTTLED = 4
+
+
+_LOCAL = frozenset(
+    {"builtins", "asyncio", "_queue", "queue", "concurrent", "json", "perdure", "subprocess", "ssl", "socket"}
+)
+"""Packages whose permanent errors come from this process, unless they carry a status."""
+
+_CONGESTED = ("HTTP 503", "HTTP 529")
+_ASKED_FOR_LESS = ("HTTP 429", "HTTP 420", "HTTP 509", "HTTP 403")
+
+
+def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:
+    """How a failed attempt counts; ``wanted``: its policy takes it for a failure worth another attempt.
+
+    Never raises. Pure: safe from any thread or task.
+    """
+    kind, why = fault.kind, fault.why
+    if kind is FaultKind.NEUTRAL:
+        return Signal.NEUTRAL
+    if kind is FaultKind.STALE:
+        return Signal.ANSWER if why.startswith("HTTP 401") else Signal.NEUTRAL
+    if kind is FaultKind.PERMANENT:
+        if wanted:
+            return Signal.FAILURE
+        return Signal.ANSWER if _is_answer(error, why) else Signal.NEUTRAL
+    if why.startswith(_ASKED_FOR_LESS):
+        return Signal.THROTTLED
+    is_congestion = kind is FaultKind.THROTTLED or why.startswith(_CONGESTED) or _is_timeout(error)
+    return Signal.OVERLOAD if is_congestion else Signal.FAILURE
+
+
+def _is_answer(error: BaseException, why: str) -> bool:
+    if why.startswith(("HTTP ", "SQLSTATE ", "marked ")):
+        return True
+    if why.startswith(("bug: ", "unknown ")):
+        return False
+    return not any(cls.__module__.partition(".")[0] in _LOCAL for cls in type(error).__mro__[:1])
+
+
+def _is_timeout(error: BaseException) -> bool:
+    if isinstance(error, TimeoutError):
+        return True
+    return any("timeout" in cls.__name__.lower() for cls in type(error).__mro__[:-2])
