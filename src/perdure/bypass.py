@@ -1,8 +1,11 @@
 """The one switch that sends calls off the fused path, and the namespace of the generated wrappers.
 
 A fused wrapper tests one global, ``_slow``, and nothing else. It is true while anything wants to see or stop
-every call: a listener, a virtual clock, an open ``perdure.deadline`` block, a shutdown. Then calls take the
-general path, which looks at all of these.
+every call: a listener, a virtual clock, an open end, a shutdown. Then calls take the general path, which looks at
+all of these.
+
+Ends are open most of the time where attempts have timeouts, and concern the calls below them only. So the general
+path first looks whether they are all there is (``is_watched`` is false) and none is around the call.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ if TYPE_CHECKING:
 WRAPPER_FILE = "<perdure>"
 """The file name in the code of generated wrappers, by which their frames are known."""
 
-NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False}
+NAMESPACE: dict[str, object] = {"__name__": "perdure.engine.wrapper", "_slow": False, "_watched": False}
 """The globals of every generated wrapper; ``perdure.engine.fused`` fills it."""
+
+OPEN_ENDS: list[None] = []
+"""One entry for each open end; appending and popping are atomic."""
 
 _lock = RLock()  # a signal handler may come in the middle of a change
 _reasons: dict[str, int] = {}
@@ -40,7 +46,7 @@ def hold(reason: str) -> None:
     """Send all calls along the general path until ``release`` was called as often."""
     with _lock:
         _reasons[reason] = _reasons.get(reason, 0) + 1
-        NAMESPACE["_slow"] = True
+        _choose()
 
 
 def release(reason: str) -> None:
@@ -51,7 +57,7 @@ def release(reason: str) -> None:
             _reasons[reason] = left
         else:
             _reasons.pop(reason, None)
-        NAMESPACE["_slow"] = bool(_reasons)
+        _choose()
 
 
 def set_reason(reason: str, *, on: bool) -> None:
@@ -61,7 +67,35 @@ def set_reason(reason: str, *, on: bool) -> None:
             _reasons[reason] = 1
         else:
             _reasons.pop(reason, None)
-        NAMESPACE["_slow"] = bool(_reasons)
+        _choose()
+
+
+def open_end() -> None:
+    """Send all calls to look for ends until ``close_end``."""
+    OPEN_ENDS.append(None)
+    NAMESPACE["_slow"] = True
+
+
+def close_end() -> None:
+    """An end is closed. The switch stays where it is until a call finds that no end is left."""
+    OPEN_ENDS.pop()
+
+
+def is_watched() -> bool:
+    """Whether there is any reason to take the general path but an end around the call."""
+    if not OPEN_ENDS and not _reasons:
+        with _lock:
+            _choose()
+    return bool(_reasons)
+
+
+def _choose() -> None:
+    NAMESPACE["_watched"] = bool(_reasons)
+    NAMESPACE["_slow"] = bool(_reasons or OPEN_ENDS)
+    if (
+        OPEN_ENDS
+    ):  # looked at again: it may have been opened in between, by a thread that set the switch too early
+        NAMESPACE["_slow"] = True
 
 
 def _new_lock() -> None:

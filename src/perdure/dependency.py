@@ -37,10 +37,9 @@ DEFAULT_GATE = Gate()
 class _View:
     """What a dependency and its views have in common: all ways to call it."""
 
-    __slots__ = ("_guard", "_settings")
+    __slots__ = ("_guard",)
 
     _guard: Guard
-    _settings: Settings
 
     @property
     def name(self) -> str:
@@ -128,7 +127,7 @@ class _View:
             "on_exhausted": on_exhausted,
         }
         changes = {name: value for name, value in given.items() if value is not Ellipsis}
-        return View(registry.view(self._guard, self._settings, changes))
+        return View(registry.view(self._guard, changes))
 
     def at(self, key: Any) -> View:
         """The part of the dependency with this key (host, shard, model, ...), which has state of its own.
@@ -140,7 +139,7 @@ class _View:
             hash(key)
         except TypeError:
             raise ConfigError(f"key must be a value that can be hashed, got {key!r}") from None
-        return View(registry.at(self._guard, self._settings, key))
+        return View(registry.at(self._guard, key))
 
     def snapshot(self) -> dict[str, Any]:
         """What is going on, ready for JSON: state, counters, budget, gate, limits, latencies, last errors, keys.
@@ -190,7 +189,7 @@ class _View:
         """The plan as text, dict and JSON: delays, limits, worst cases, and warnings about anti-patterns."""
         from perdure.plans import explain_dependency
 
-        return explain_dependency(self._settings, self._guard)
+        return explain_dependency(self._guard)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError(
@@ -203,8 +202,8 @@ class View(_View):
 
     __slots__ = ()
 
-    def __init__(self, made: tuple[Guard, Settings]) -> None:
-        self._guard, self._settings = made
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
 
     def __repr__(self) -> str:
         key = f".at({self.key!r})" if self._guard.has_key else ""
@@ -267,8 +266,7 @@ class Dependency(_View):
             on_exhausted=on_exhausted,
             key=key,
         )
-        self._settings = settings
         self._guard = registry.declare(self, name, settings, sys._getframe(1), replace=replace)
 
     def __repr__(self) -> str:
-        return f"Dependency({self.name!r}{self._settings.shown()})"
+        return f"Dependency({self.name!r}{self._guard.settings.shown()})"

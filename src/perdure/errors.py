@@ -53,15 +53,29 @@ class Refused(PerdureError):
     It does not mean that the dependency failed: breakers and budgets do not count it.
     """
 
+    # The attributes read ``args``: a refusal that is raised many times a second costs one object, no dict.
+    __slots__ = ()
     _says = "refused"
 
     def __init__(
         self, dependency: str | None = None, reason: str = "", retry_after: float | None = None
     ) -> None:
         super().__init__(dependency, reason, retry_after)
-        self.dependency = dependency
-        self.reason = reason
-        self.retry_after = retry_after
+
+    @property
+    def dependency(self) -> str | None:
+        """The name of what was protected; None for a bare function."""
+        return self.args[0] if self.args else None
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return self.args[1] if len(self.args) > 1 else ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which another call makes sense; None: unknown."""
+        return self.args[2] if len(self.args) > 2 else None
 
     def __str__(self) -> str:
         name = f"{self.dependency}: " if self.dependency else ""

@@ -56,7 +56,7 @@ class Breaker(_Part):
       server asked for is a floor.
     - ``probes`` (1): so many calls at a time may find out whether the dependency is back; ``successes`` (2) of
       them close the breaker, one failure opens it again. ``lease`` (None): seconds after which a probe that has
-      not reported gives its place back; None: the attempt timeout, at most 30.
+      not reported gives its place back; None: twice the attempt timeout, or 30.
     - ``ramp`` (True): after closing, the calls in flight are bounded, from a tenth of what they were up to all.
     - ``mode`` ("on"): "shadow" decides and reports and never refuses.
 

@@ -1,7 +1,8 @@
 """Which dependencies there are: declared once by name, shared where declared again in the same way.
 
 ``declare`` gives a dependency its state, or that of an equal one of the same name, and remembers where it was
-declared, for the error that a different one of that name gets.
+declared, for the error that a different one of that name gets. ``overlay`` puts the values of configuration files
+over what code declared, whichever comes first, and swaps them while calls are in flight.
 """
 
 from __future__ import annotations
@@ -11,21 +12,46 @@ from dataclasses import fields, replace
 
 from perdure import bypass
 from perdure.checks import refuse
+from perdure.engine import queueing, telling
 from perdure.engine.guard import Core, Guard
 from perdure.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
     from perdure.dependency import Dependency
     from perdure.settings import Settings
 
+    Override = Callable[[Settings | None], Settings]
+    Layers = dict[str, dict[str, Override]]
+
 __all__ = ["at", "declare", "dependencies", "view"]
 
+
+class Entry:
+    """What is known of one name. Immutable; ``settings`` are those that calls go by."""
+
+    __slots__ = ("guard", "made", "settings", "written")
+
+    def __init__(self, made: Dependency, written: Settings | None, settings: Settings, guard: Guard) -> None:
+        self.made = made
+        self.written = written  # by code; None: a file alone declared it
+        self.settings = settings
+        self.guard = guard
+
+
+class Known(dict[str, Entry]):
+    """All that is declared at some moment, and by which files."""
+
+    layers: Layers
+
+
 _lock = RLock()
-_known: dict[str, tuple[Dependency, Settings, Guard]] = {}
+_known: dict[str, Entry] = {}
+_layers: Layers = {}  # by file, in the order loaded: what it says about each name
 
 
 def declare(made: Dependency, name: Any, settings: Settings, frame: FrameType, *, replace: bool) -> Guard:
@@ -35,24 +61,26 @@ def declare(made: Dependency, name: Any, settings: Settings, frame: FrameType, *
     settings.check()
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     with _lock:
-        before = _known.get(name)
-        if before is not None and not replace:
-            _, earlier, guard = before
-            if earlier != settings:
-                where = guard.core.place
-                what = _difference(earlier, settings)
-                raise ConfigError(
-                    f"name must be another one, or the same values, or replace=True: {where} declares {name!r} "
-                    f"with another {what}, got {name!r}"
-                )
-            return guard
-        guard = _guard(Core(name, settings.kit(), place), settings)
-        _known[name] = (made, settings, guard)
-        return guard
+        before = None if replace else _known.get(name)
+        if before is None:
+            return _new(made, name, settings, _overlaid(name, settings, _layers) or settings, place).guard
+        if before.written is None:  # a file was there first: its values go over these
+            _swap({name: (settings, _overlaid(name, settings, _layers) or settings)})
+            before.guard.core.place = place
+        elif before.written != settings:
+            where, what = before.guard.core.place, _difference(before.written, settings)
+            raise ConfigError(
+                f"name must be another one, or the same values, or replace=True: {where} declares {name!r} "
+                f"with another {what}, got {name!r}"
+            )
+        return before.guard
 
 
-def _guard(core: Core, settings: Settings) -> Guard:
-    return Guard(core, settings.policy(), settings.timeouts, settings.hedge, settings.fallback, settings.key)
+def _new(made: Dependency, name: str, written: Settings | None, settings: Settings, place: str) -> Entry:
+    guard = Guard(Core(name, settings.kit(), place), settings)
+    made._guard = guard
+    entry = _known[name] = Entry(made, written, settings, guard)
+    return entry
 
 
 def _difference(one: Settings, other: Settings) -> str:
@@ -61,26 +89,69 @@ def _difference(one: Settings, other: Settings) -> str:
     )
 
 
-def view(guard: Guard, settings: Settings, changes: dict[str, Any]) -> tuple[Guard, Settings]:
+def view(guard: Guard, changes: dict[str, Any]) -> Guard:
     """Another view of a dependency."""
-    changed = replace(settings, **changes)
-    changed.check()
-    made = _guard(guard.core, changed)
-    if guard.has_key:
-        made.key, made.key_of = guard.key, None
-    return made, changed
+    with _lock:
+        changed = replace(guard.settings, **changes)
+        changed.check()
+        return Guard(guard.core, changed, {**guard.changes, **changes}, guard.key)
 
 
-def at(guard: Guard, settings: Settings, key: Any) -> tuple[Guard, Settings]:
+def at(guard: Guard, key: Any) -> Guard:
     """The view of one key."""
-    made = Guard(guard.core, guard.retry, guard.timeouts, guard.hedge, guard.fallback, None, key)
-    return made, settings
+    with _lock:
+        return Guard(guard.core, guard.settings, guard.changes, key)
 
 
 def dependencies() -> dict[str, Dependency]:
     """The declared dependencies by name. A copy; thread and task safe."""
     with _lock:
-        return {name: made for name, (made, _, _) in _known.items()}
+        return {name: entry.made for name, entry in _known.items()}
+
+
+def overlay(layers: Layers, make: Callable[[], Dependency]) -> list[str]:
+    """Have these files say what goes over the declarations of code; gives the names that changed.
+
+    All or nothing: raises ConfigError where the values of one cannot work, and then nothing changes. ``make`` makes
+    the dependencies that no code declared.
+    """
+    with _lock:
+        changes: dict[str, tuple[Settings | None, Settings]] = {}
+        new: dict[str, tuple[Settings, str]] = {}
+        for name, place in _named(_layers, layers).items():
+            entry = _known.get(name)
+            settings = _overlaid(name, None if entry is None else entry.written, layers)
+            if entry is None:
+                if settings is not None:
+                    new[name] = settings, place
+            else:  # what only a file declared and no file says any more stays as it was
+                changes[name] = entry.written, settings or entry.written or entry.settings
+        changed = _swap(changes)
+        for name, (settings, place) in new.items():
+            _new(make(), name, None, settings, place)
+        _layers.clear()
+        _layers.update(layers)
+        return [*changed, *new]
+
+
+def _named(*layered: Layers) -> dict[str, str]:
+    """Every name that files speak of, and the last of the files."""
+    return {name: place for layers in layered for place, names in layers.items() for name in names}
+
+
+def _overlaid(name: str, written: Settings | None, layers: Layers) -> Settings | None:
+    """What the files make of the values that code wrote; None: they say nothing."""
+    settings: Settings | None = None
+    for overrides in layers.values():
+        if name in overrides:
+            settings = overrides[name](settings or written)
+    return settings
+
+
+def layers() -> Layers:
+    """The loaded files, and what each says. A copy."""
+    with _lock:
+        return dict(_layers)
 
 
 def swap(name: str, settings: Settings) -> bool:
@@ -88,43 +159,82 @@ def swap(name: str, settings: Settings) -> bool:
 
     Raises ConfigError where the values cannot work; then all stays as it was.
     """
-    settings.check()
     with _lock:
-        made, before, guard = _known[name]
-        if before == settings:
-            return False
-        fresh = _guard(guard.core, settings)
-        guard.core.change(settings.kit())
-        guard.take(fresh)
-        made._settings = settings
-        _known[name] = (made, settings, guard)
-        return True
+        return bool(_swap({name: (settings, settings)}))
 
 
-def known() -> dict[str, tuple[Dependency, Settings, Guard]]:
+def _swap(changes: dict[str, tuple[Settings | None, Settings]]) -> list[str]:
+    """Swap what code wrote and what calls go by, of several or of none; gives the names that changed."""
+    plan: list[tuple[str, Entry, list[tuple[Guard, Settings]]]] = []
+    for name, (written, settings) in changes.items():
+        before = _known[name]
+        entry = Entry(before.made, written, settings, before.guard)
+        views = [] if settings == before.settings else _views(name, before.guard, settings)
+        plan.append((name, entry, views))
+    woken: list[Any] = []
+    for name, entry, views in plan:
+        _known[name] = entry
+        if views:
+            woken += entry.guard.core.change(entry.settings.kit())
+        for guard, changed in views:
+            guard.take(changed)
+    for pause in woken:
+        queueing.wake(pause)
+    changed_names = [name for name, _, views in plan if views]
+    for name in changed_names:
+        for state in _known[name].guard.core.states():
+            telling.news(state)
+    return changed_names
+
+
+def _views(name: str, root: Guard, settings: Settings) -> list[tuple[Guard, Settings]]:
+    """The dependency and all its views with their new values, checked."""
+    settings.check()
+    with root.core.lock:
+        guards = [root, *(one for one in root.core.views if one is not root)]
+    planned: list[tuple[Guard, Settings]] = []
+    for guard in guards:
+        changed = replace(settings, **guard.changes) if guard.changes else settings
+        try:
+            changed.check()
+        except ConfigError as error:
+            raise ConfigError(f"{error} (in {name}.using({', '.join(guard.changes)}))") from None
+        planned.append((guard, changed))
+    return planned
+
+
+def known() -> Known:
     """All that is declared now, to be put back by ``restore``."""
     with _lock:
-        return dict(_known)
+        found = Known(_known)
+        found.layers = dict(_layers)
+        return found
 
 
-def restore(earlier: dict[str, tuple[Dependency, Settings, Guard]]) -> None:
-    """Forget what was declared since, and put back what was declared then (for tests)."""
+def restore(earlier: dict[str, Entry]) -> None:
+    """Forget what was declared since, and put back what was declared then, with its values (for tests)."""
     with _lock:
-        _known.clear()
-        _known.update(earlier)
+        for name in _known.keys() - earlier.keys():
+            del _known[name]
+        for name, entry in earlier.items():
+            if name not in _known or _known[name].guard is not entry.guard:
+                _known[name] = entry
+        _swap({name: (entry.written, entry.settings) for name, entry in earlier.items()})
+        _layers.clear()
+        _layers.update(getattr(earlier, "layers", {}))
 
 
 def reset() -> None:
     """Have every dependency begin anew (for tests)."""
-    for _, _, guard in known().values():
-        guard.core.forget()
+    for entry in known().values():
+        entry.guard.core.forget()
 
 
 def _new_lock() -> None:
     global _lock  # noqa: PLW0603 - a thread that held it is not in the child
     _lock = RLock()
-    for _, _, guard in _known.values():
-        guard.core.forked()
+    for entry in _known.values():
+        entry.guard.core.forked()
 
 
 bypass.after_fork(_new_lock)

@@ -60,9 +60,9 @@ class Settings:
     def policy(self) -> Retry:
         """The Retry that calls go by."""
         total = None if self.timeouts is None else self.timeouts.total
-        made = self.retry if self.retry is not None else Retry(attempts=1)
+        made = self.retry if self.retry is not None else self._single()
         changes: dict[str, Any] = {}
-        if made.deadline == UNSET_DEADLINE and total is not None:
+        if (self.retry is None or made.deadline == UNSET_DEADLINE) and total is not None:
             changes["deadline"] = total
         if made.attempt_timeout is None and self.attempt_timeout is not None:
             limit = self.attempt_timeout if total is None else min(self.attempt_timeout, total)
@@ -72,6 +72,11 @@ class Settings:
         if self.on_exhausted is not None:
             changes["on_exhausted"] = self.on_exhausted
         return made.replace(**changes) if changes else made
+
+    def _single(self) -> Retry:
+        """Single attempts; a deadline only where something else than an attempt is waited for."""
+        waits = self.rate_limit is not None or self.bulkhead is not None
+        return Retry(attempts=1, deadline=UNSET_DEADLINE if waits else None)
 
     def kit(self) -> Kit:
         """The parts with state."""
@@ -85,6 +90,7 @@ class Settings:
             attempts=4 if attempts is None else attempts,
             attempt_timeout=self.attempt_timeout,
             is_adaptive=self.timeouts is not None and self.timeouts.adaptive,
+            hint_cap=300.0 if self.retry is None else self.retry.hint_cap,
         )
 
     def shown(self) -> str:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.breakers import admitted, breaker, fail, half_opened, succeed, told, trip, whole
+from perdure.core.trip import Cooling
+from tests.core.breakers import Rule, admitted, breaker, fail, half_opened, succeed, told, trip, whole
 
 if TYPE_CHECKING:
     from perdure.core.breaker import BreakerState
@@ -279,12 +280,10 @@ def test_the_open_time_doubles_on_each_trip_up_to_its_bound() -> None:
 
 
 def test_no_number_of_trips_is_too_much_for_the_open_time() -> None:
-    machine = breaker(cooldown=1e-3, max_cooldown=1e300)
-    now = trip(machine, 0)
-    for _ in range(1100):
-        fail(machine, now)
-        now += machine.retry_after(now)
-    assert math.isfinite(now)
+    cooling = Cooling(Rule(cooldown=1e-3, max_cooldown=1e300))
+    times = [cooling.begin(0, whole, None) for _ in range(1100)]
+    assert times[:64] == [1e-3 * 2**n for n in range(64)]
+    assert set(times[64:]) == {times[63]}
 
 
 def closed_again(now: float, **fields: object) -> BreakerState:
@@ -306,6 +305,13 @@ def test_closed_for_good_it_starts_from_the_shortest_open_time_again(
     assert trip(machine, 100 + after) == delay
 
 
+def test_the_time_that_a_breaker_spends_open_does_not_make_it_closed_for_good() -> None:
+    machine = closed_again(100)
+    assert trip(machine, 110) == 120
+    fail(machine, 230)
+    assert machine.retry_after(230) == 240
+
+
 @given(draw=draws, trips=st.integers(1, 6))
 def test_jitter_only_shortens_the_open_time_and_by_at_most_a_fifth(draw: float, trips: int) -> None:
     machine = breaker()
@@ -318,13 +324,15 @@ def test_jitter_only_shortens_the_open_time_and_by_at_most_a_fifth(draw: float, 
     assert machine.retry_after(now) == pytest.approx(raw * (0.8 + 0.2 * draw))
 
 
-@given(draw=draws, hint=st.floats(1e-3, 1e6))
-def test_a_hint_keeps_it_open_at_least_as_long_with_its_spread(draw: float, hint: float) -> None:
-    machine = breaker()
+@given(draw=draws, hint=st.floats(1e-3, 1e6), cooldown=st.sampled_from((0.001, 60)))
+def test_a_hint_keeps_it_open_at_least_as_long_with_its_spread(
+    draw: float, hint: float, cooldown: float
+) -> None:
+    machine = breaker(cooldown=cooldown)
     for _ in range(3):
         machine.failure(admitted(machine, 0), 0, lambda: draw, hint)
     spread = min(hint / 2, 10)
-    expected = max(60 * (0.8 + 0.2 * draw), hint + draw * spread)
+    expected = max(cooldown * (0.8 + 0.2 * draw), hint + draw * spread)
     assert machine.retry_after(0) == pytest.approx(expected)
     assert machine.retry_after(0) >= hint
 

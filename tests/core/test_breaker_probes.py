@@ -80,6 +80,7 @@ def test_a_hung_probe_gives_its_place_back_when_its_lease_is_over() -> None:
     assert machine.retry_after(104) == 6
     assert machine.acquire(109.9, whole) is None
     assert told(machine) == []
+    assert machine.retry_after(110) == 0
     assert admitted(machine, 110).probe
     assert told(machine) == ["breaker.lease_expired"]
     assert machine.acquire(110, whole) is None
@@ -216,6 +217,18 @@ def test_an_addition_to_an_old_lease_goes_unseen() -> None:
     old.ok += 100
     fail(machine, 61)
     assert machine.state(61) == "open"
+
+
+def test_the_lease_of_a_new_period_is_counted_from_its_start() -> None:
+    machine = breaker(successes=1)
+    machine.shared.ok += 5
+    trip(machine, 0)
+    succeed(machine, 60)
+    fail(machine, 61)
+    fail(machine, 61)
+    machine.shared.ok += 1
+    fail(machine, 61)
+    assert machine.state(61) == "closed"
 
 
 def test_a_late_abandon_changes_nothing() -> None:

@@ -167,9 +167,10 @@ def test_a_ramp_without_a_peak_names_its_end() -> None:
     machine = ramping(peak=1, lease=1000)
     admitted(machine, 1000)
     assert machine.retry_after(1000) == 60
+    assert machine.retry_after(1060) == 0
 
 
-@given(peak=st.integers(0, 300), taken=st.integers(0, 30), part=st.floats(0, 1), length=st.floats(1, 1e4))
+@given(peak=st.integers(0, 300), taken=st.integers(0, 30), part=st.floats(0, 2), length=st.floats(1, 1e4))
 def test_the_bound_lies_between_a_tenth_and_all_of_the_peak_and_the_wait_is_right(
     peak: int, taken: int, part: float, length: float
 ) -> None:
@@ -229,11 +230,18 @@ def test_a_peak_is_remembered_for_one_to_two_windows(later: float, admits: int) 
     assert room(machine, now + 60) == admits
 
 
-def test_the_peak_a_ramp_led_back_to_is_known_in_the_next_trip() -> None:
-    machine = ramping(peak=50, window=30)
-    for now in range(1060, 1089):
+@pytest.mark.parametrize(("after", "admits"), [(29, 5), (59, 5), (61, 1)])
+def test_the_peak_a_ramp_led_back_to_is_remembered_from_its_end(after: int, admits: int) -> None:
+    machine = breaker(ramp=True, successes=1, window=30)
+    machine.settle(900)
+    machine.saw(50)
+    machine.settle(930)
+    machine.saw(5)
+    trip(machine, 940)
+    succeed(machine, 1000)
+    for now in range(1060, 1060 + after):
         machine.settle(now)
         machine.saw(10)
-    trip(machine, 1089)
-    succeed(machine, 1149)
-    assert room(machine, 1149) == 5
+    trip(machine, 1060 + after)
+    succeed(machine, 1120 + after)
+    assert room(machine, 1120 + after) == admits

@@ -191,10 +191,8 @@ def test_a_signal_in_the_middle_of_our_own_bookkeeping_does_not_hang(start: Any)
         "perdure.close_on_signals(signal.SIGTERM)\n"
         "with bypass._lock:\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
-        "say('went on')\n"
         "signal.pause()"
     )
-    assert process.line() == "went on"
     assert process.end() == -signal.SIGTERM
 
 

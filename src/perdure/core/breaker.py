@@ -212,7 +212,7 @@ class BreakerState:
         if self._state == "half_open":
             return taken < min(self._rule.probes, self._rule.successes - self._succeeded)
         if self._state == "ramping":
-            return at >= self._ramp.ends or self._ramp.admits(at, taken)
+            return self._ramp.admits(at, taken)
         return self._state == "closed"
 
     def _accepts(self, lease: Lease, result: str) -> bool:

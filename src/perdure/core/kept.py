@@ -12,7 +12,6 @@ results ([age, ok, failed, slow], oldest first).
 from __future__ import annotations
 
 from perdure.core.backoff import LARGEST
-from perdure.core.trip import MOST_TRIPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def restore(breaker: BreakerState, data: object, now: float) -> None:
     breaker._ramp.start(now - ramp_age, length)
     breaker._begin(state if state != "ramping" or breaker._rule.ramp else "closed")
     cooling = breaker._cooling
-    cooling.trips, cooling.length = min(trips, MOST_TRIPS), delay
+    cooling.trips, cooling.length = trips, delay
     cooling.until, cooling.forgets_at = now + open_left, now + trips_left
     # The rule may ask for fewer probes by now: then one more decides, else nothing ever would.
     breaker._succeeded = min(succeeded, breaker._rule.successes - 1)

@@ -190,7 +190,7 @@ class Places:
         """Give a place up: the waiter that has it now, which is to be woken, or None where nobody waits."""
         if not self.taken:
             return None
-        if self._line:
+        if self._line and self.taken <= self.limit:  # more are in it where a reload made it smaller
             return self._line.popitem(last=False)[1]
         self.taken -= 1
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 from perdure import clock
 from perdure.colour import is_awaitable
 from perdure.engine import aio, ambient, copies, waiting
@@ -10,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from typing import Any
+
+    import trio
 
     from perdure.engine.guarded import GuardedRun
     from perdure.engine.state import Passage
@@ -51,11 +55,12 @@ class _Race:
             while going:
                 limit = delay if launched >= 0 else None
                 done, going = await asyncio.wait(going, timeout=limit, return_when="FIRST_COMPLETED")
-                winner = next((one for one in done if not one.cancelled() and one.exception() is None), None)
-                if winner is not None:
-                    return self._won(winner, is_copy=winner is not first)
-                if done and launched <= 0 and not going:
-                    break
+                for one in done:
+                    if _passes(one):
+                        return self._lost(one)
+                for one in done:
+                    if one.exception() is None:
+                        return self._won(one, is_copy=one is not first)
                 if not done and launched >= 0:
                     launched += 1
                     passage = copies.launch(run, launched)
@@ -66,6 +71,7 @@ class _Race:
             return self._lost(first)
         finally:
             await self._clear()
+            first = one = done = going = None  # type: ignore[assignment] # they hold the error that holds this frame
 
     def _start(self, passage: Passage | None) -> asyncio.Task[Any]:
         import asyncio
@@ -84,9 +90,12 @@ class _Race:
                 self.call.passage = passage
         return winner.result()
 
-    def _lost(self, first: asyncio.Task[Any]) -> Any:
-        self.call.passage = self.passages.pop(first, None)
-        return first.result()  # raises what it raised
+    def _lost(self, chosen: asyncio.Task[Any]) -> Any:
+        self.call.passage = self.passages.pop(chosen, None)
+        try:
+            return chosen.result()  # raises what it raised
+        finally:
+            del chosen  # it holds the error, whose traceback holds this frame
 
     async def _clear(self) -> None:
         """Cancel and await what still runs, and report it; nothing of an attempt outlives it."""
@@ -95,12 +104,26 @@ class _Race:
         still = [task for task in self.passages if not task.done()]
         for task in still:
             task.cancel()
-        if still:
-            await asyncio.wait(still)
-        for task, passage in self.passages.items():
-            cancelled = task.cancelled()
-            error = None if cancelled else task.exception()
-            copies.settle(self.call, passage, error, is_over=task not in still and not cancelled)
+        try:
+            if still:
+                await asyncio.wait(still)
+        finally:
+            passages, self.passages = self.passages, {}
+            for task, passage in passages.items():
+                self._report(task, passage, is_over=task not in still)
+
+    def _report(self, task: asyncio.Task[Any], passage: Passage, *, is_over: bool) -> None:
+        """Report a copy that decided nothing; one that outlives a second cancellation, once it ends."""
+        if not task.done():
+            task.add_done_callback(lambda done: self._report(done, passage, is_over=False))
+            return
+        error = None if task.cancelled() else task.exception()
+        copies.settle(self.call, passage, error, is_over=is_over and not task.cancelled())
+
+
+def _passes(task: asyncio.Task[Any]) -> bool:
+    """Whether a copy ended with what is nobody's failure and goes through at once: a cancellation, an exit."""
+    return task.cancelled() or not isinstance(task.exception(), (Exception, NoneType))
 
 
 class _TrioRace:
@@ -108,41 +131,50 @@ class _TrioRace:
 
     def __init__(self, run: GuardedRun) -> None:
         self.call = run
-        self.results: list[tuple[Passage | None, Any, BaseException | None, bool]] = []
+        self.results: list[tuple[Passage | None, Any, Exception | None]] = []
+        self.bell: trio.Event | None = None
 
     async def run(self, delay: float) -> Any:
         """Race them, as on asyncio."""
+        main, self.call.passage = self.call.passage, None
+        passing: BaseException | None = None
+        try:
+            try:
+                await self._race(main, delay)
+            except BaseExceptionGroup as group:
+                if len(group.exceptions) != 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # of any kind
+                    raise
+                passing = group.exceptions[0]  # pyright: ignore[reportUnknownMemberType] # of any kind
+            if passing is not None:
+                raise passing
+            return self._decide(main)
+        finally:
+            self._settle()
+            passing = None  # it holds this frame
+
+    async def _race(self, main: Passage | None, delay: float) -> None:
+        """Send the copies and wait until there is a success, or all have failed."""
         import trio
 
-        run, main = self.call, self.call.passage
-        run.passage = None
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._copy, main, nursery)
-                launched = 0
-                while nursery.child_tasks and not self._has_winner():
-                    if launched >= 0 and not await self._is_over(delay):
-                        launched += 1
-                        passage = copies.launch(run, launched)
-                        if passage is None:
-                            launched = -1
-                        else:
-                            nursery.start_soon(self._copy, passage, nursery)
-                    elif launched < 0:
-                        break
-        except BaseExceptionGroup as group:
-            if len(group.exceptions) == 1:  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # of any kind
-                raise group.exceptions[0] from None  # pyright: ignore[reportUnknownMemberType] # of any kind
-            raise
-        return self._decide(main)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._copy, main, nursery)
+            launched = 0
+            while launched >= 0 and nursery.child_tasks and not self._has_winner():
+                if not await self._is_over(delay):
+                    launched += 1
+                    passage = copies.launch(self.call, launched)
+                    if passage is None:
+                        launched = -1
+                    else:
+                        nursery.start_soon(self._copy, passage, nursery)
 
     async def _is_over(self, delay: float) -> bool:
         """Wait until a copy should be sent; True: something ended before."""
+        import trio
+
         before = len(self.results)
         end = clock.monotonic() + delay
         while clock.monotonic() < end and len(self.results) == before:
-            import trio
-
             self.bell = trio.Event()
             if clock.virtual is None:
                 with trio.move_on_after(end - clock.monotonic()):
@@ -159,7 +191,7 @@ class _TrioRace:
         try:
             value = await _once(self.call)
         except Exception as error:  # noqa: BLE001 - it is one of several results
-            self.results.append((passage, None, error, True))
+            self.results.append((passage, None, error))
             if len(nursery.child_tasks) <= 1:
                 nursery.cancel_scope.cancel()
         except BaseException:
@@ -167,28 +199,35 @@ class _TrioRace:
                 copies.settle(self.call, passage, None, is_over=False)
             raise
         else:
-            self.results.append((passage, value, None, True))
+            self.results.append((passage, value, None))
             nursery.cancel_scope.cancel()
         finally:
-            bell = getattr(self, "bell", None)
-            if bell is not None:
-                bell.set()
+            if self.bell is not None:
+                self.bell.set()
 
     def _has_winner(self) -> bool:
-        return any(error is None for _, _, error, _ in self.results)
+        return any(error is None for _, _, error in self.results)
 
     def _decide(self, main: Passage | None) -> Any:
-        winner = next((one for one in self.results if one[2] is None), None)
-        chosen = winner or next((one for one in self.results if one[0] is main), self.results[0])
-        for one in self.results:
-            if one is not chosen and one[0] is not None:
-                copies.settle(self.call, one[0], one[2], is_over=True)
-        passage, value, error, _ = chosen
-        if error is not None:
-            self.call.passage = passage
-            raise error
-        if passage is not None and passage is not main:
+        """The value of the first success, or else the error of the first copy."""
+        won = next((one for one in self.results if one[2] is None), None)
+        chosen = won or next((one for one in self.results if one[0] is main), self.results[0])
+        self.results.remove(chosen)
+        passage, value, error = chosen
+        if error is None and passage is not None and passage is not main:
             copies.won(self.call, passage)
         else:
             self.call.passage = passage
-        return value
+        if error is None:
+            return value
+        try:
+            raise error
+        finally:
+            del error, won, chosen  # they hold the error, whose traceback holds this frame
+
+    def _settle(self) -> None:
+        """Report the copies that ended and decided nothing."""
+        results, self.results = self.results, []
+        for passage, _, error in results:
+            if passage is not None:
+                copies.settle(self.call, passage, error, is_over=True)

@@ -45,6 +45,26 @@ class End:
         return self.lease is not None and self.lease.task is task
 
 
+class CallEnd:
+    """The end of a whole sync call, as a fused wrapper publishes it: it interrupts nothing and stands alone."""
+
+    __slots__ = ("__dict__", "at", "token")
+
+    around = lease = None
+    last_failure: BaseException | None = None
+    at: float
+    token: Token[Any] | None
+
+    @property
+    def open(self) -> bool:
+        """Whether the call goes on."""
+        return self.token is not None
+
+    def interrupts(self, _task: object) -> bool:
+        """Whether it interrupts a task: it does not."""
+        return False
+
+
 class Mode:
     """How calls in this context behave: ``single`` attempts (disabled, or an outer layer retries), no waits."""
 
@@ -129,7 +149,7 @@ def publish(at: float | None, lease: Lease | TrioLease | None = None) -> tuple[E
 
     Meanwhile calls take the general path, on which they look for ends: also those in tasks begun here.
     """
-    bypass.hold("end")
+    bypass.open_end()
     end = End(at, ENDS.get(), lease)
     return end, ENDS.set(end)
 
@@ -137,7 +157,7 @@ def publish(at: float | None, lease: Lease | TrioLease | None = None) -> tuple[E
 def retract(published: tuple[End, Token[End | None]]) -> None:
     """Close an end; tolerates a block that is left in another context than it was entered in."""
     end, token = published
-    bypass.release("end")
+    bypass.close_end()
     end.open = False
     end.last_failure = None
     try:

@@ -60,14 +60,13 @@ def _admit(run: GuardedRun, now: float) -> Passage | None:
         return None
     pause = queueing.Pause(0.0)
     got = state.take_place(pause)
-    if isinstance(got, Refused):
-        return None
-    places, is_taken = got
+    places, is_taken = (None, False) if isinstance(got, Refused) else got
     if not is_taken and places is not None:
         is_taken = state.quit_queue(places, pause)
     entered = state.enter(now, places) if is_taken else None
     if isinstance(entered, Passage):
         return entered
+    state.unreserve(now, now)
     if is_taken and places is not None:
         queueing.wake(state.leave_place(places))
     return None

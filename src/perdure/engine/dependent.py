@@ -6,9 +6,9 @@ whose first attempt raised.
 
 from __future__ import annotations
 
-from perdure import clock
+from perdure import bypass, clock
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, is_awaitable
-from perdure.engine import aio, ambient, ending, fallbacks, shutdown, sync, telling
+from perdure.engine import aio, ambient, ending, fallbacks, shutdown, sync, telling, timers
 from perdure.engine.calls import colour_of
 from perdure.engine.fused import wrap_guarded
 from perdure.engine.guarded import GuardedRun
@@ -23,17 +23,63 @@ if TYPE_CHECKING:
     from perdure.core.lease import Lease
     from perdure.engine.fused import Site
     from perdure.engine.guard import Guard
+    from perdure.engine.timers import AttemptEnd
     from perdure.outcome import Outcome
 
 
 def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A whole sync call on the general path."""
+    if site.is_quick and not bypass.is_watched() and ambient.ENDS.get() is None:
+        lease, start = site.state.fast, clock.monotonic()
+        if lease is not None and start < site.state.due:
+            return _quickly(site, args, kwargs, start, lease)
     return call(GuardedRun(site.guard, site.fn, args, kwargs, state=site.state))
 
 
 def ageneral(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Awaitable[Any]:
     """A whole async call on the general path."""
+    if site.is_quick and not bypass.is_watched() and ambient.ENDS.get() is None:
+        lease, start = site.state.fast, clock.monotonic()
+        if lease is not None and start < site.state.due:
+            return _aquickly(site, args, kwargs, start, lease)
     return acall(GuardedRun(site.guard, site.fn, args, kwargs, state=site.state))
+
+
+def _quickly(_site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], _start: float, lease: Lease) -> Any:
+    """What the fused wrapper does, for a call that came here for the sake of an end which is not around it."""
+    _site.state.flight.append(None)
+    try:
+        value = _site.fn(*args, **kwargs)
+    except BaseException as error:
+        run = failed(_site, args, kwargs, _start, lease, error)
+        if run is None:
+            raise
+    else:
+        if is_awaitable(value):
+            run = _taken_over(_site, args, kwargs, _start, lease)
+            return _afinish(run, aio.adopt(run, value))
+        _site.state.flight.pop()
+        lease.ok += 1
+        return value
+    return resume(run)
+
+
+async def _aquickly(
+    _site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], _start: float, lease: Lease
+) -> Any:
+    """The same for an async function."""
+    _site.state.flight.append(None)
+    try:
+        value = await _site.fn(*args, **kwargs)
+    except BaseException as error:
+        run = failed(_site, args, kwargs, _start, lease, error)
+        if run is None:
+            raise
+    else:
+        _site.state.flight.pop()
+        lease.ok += 1
+        return value
+    return await aresume(run)
 
 
 def failed(
@@ -43,14 +89,23 @@ def failed(
     start: float | None,
     lease: Lease,
     error: BaseException,
+    end: AttemptEnd | None = None,
 ) -> GuardedRun | None:
-    """What a fused wrapper asks when its first attempt raised: a run to resume, or None to raise."""
+    """What a fused wrapper asks when its first attempt raised: a run to resume, or None to raise.
+
+    ``end``: what bounded the attempt, and may be why it raised.
+    """
     run = _taken_over(site, args, kwargs, start, lease)
+    cut: BaseException | None = None
+    if end is not None and timers.close_attempt(end, error):
+        cut = aio.timed_out(site.limit)
+        cut.__cause__ = error
+        error = cut
     if run.failure(error):
         return run
-    if run.guard.fallback is None or not isinstance(error, Exception):
+    if cut is None and (run.guard.fallback is None or not isinstance(error, Exception)):
         return None
-    run.error = error
+    run.error = error  # type: ignore[assignment] # an Exception in both cases
     return run
 
 
@@ -70,8 +125,6 @@ def adopt(
 def _taken_over(
     site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, lease: Lease
 ) -> GuardedRun:
-    if not site.state.kit.counts_flight:
-        site.state.flight.append(None)  # as the passage that ends says that it was there
     return GuardedRun(site.guard, site.fn, args, kwargs, start, 1, site.state, lease)
 
 
@@ -79,7 +132,8 @@ def call(run: GuardedRun) -> Any:
     """Make a call from its start."""
     try:
         run.begin()
-        value = sync.drive(run) if run.guard.total is None else _within_total(run)
+        total = run.guard.total
+        value = sync.drive(run) if total is None else _within_total(run, total)
     except Exception as error:
         if run.guard.fallback is None:
             raise
@@ -93,21 +147,40 @@ def call(run: GuardedRun) -> Any:
 
 def resume(run: GuardedRun) -> Any:
     """Go on after a first attempt that failed."""
-    if run.guard.fallback is None:
+    if run.guard.fallback is None and run.end is None:
         return sync.drive(run)
     try:
         if run.stop is not None:
             raise run.take_error()  # noqa: TRY301 - as the driver would
         return sync.drive(run)
-    except Exception as error:  # noqa: BLE001 - a fallback is for whatever went wrong
+    except Exception as error:
+        if run.guard.fallback is None:
+            raise
+        _close_end(run)
         return fallbacks.instead(run, error)
+    finally:
+        _close_end(run)
+
+
+def _close_end(run: GuardedRun) -> None:
+    end, run.end = run.end, None
+    if end is not None:
+        close_total(end)
+
+
+def close_total(end: ambient.CallEnd) -> None:
+    """The call is over, whose end a fused wrapper had published."""
+    ambient.ENDS.reset(end.token)  # type: ignore[arg-type] # set when it was opened
+    end.token = end.last_failure = None
+    bypass.OPEN_ENDS.pop()
 
 
 async def acall(run: GuardedRun) -> Any:
     """Make an async call from its start."""
     try:
         run.begin()
-        value = await (aio.drive(run) if run.guard.total is None else _awithin_total(run))
+        total = run.guard.total
+        value = await (aio.drive(run) if total is None else _awithin_total(run, total))
     except Exception as error:
         if run.guard.fallback is None:
             raise
@@ -144,15 +217,15 @@ async def _afinish(run: GuardedRun, value: Awaitable[Any]) -> Any:
     return got
 
 
-def _within_total(run: GuardedRun) -> Any:
+def _within_total(run: GuardedRun, total: float) -> Any:
     """Attempts under the end of the call, which sync code only sees."""
-    with ambient.Deadline(run.guard.total):
+    with ambient.Deadline(total):
         return sync.drive(run)
 
 
-async def _awithin_total(run: GuardedRun) -> Any:
+async def _awithin_total(run: GuardedRun, total: float) -> Any:
     """Attempts under the end of the call, which interrupts them."""
-    block = ambient.Deadline(run.guard.total)
+    block = ambient.Deadline(total)
     try:
         with block:
             return await aio.drive(run)
@@ -207,5 +280,5 @@ async def _aoutcome(run: GuardedRun, begun: Awaitable[Any]) -> Outcome[Any]:
     return ending.outcome(run, value, None)
 
 
-for _driver in (call, acall, resume, aresume):
+for _driver in (call, acall, resume, aresume, _quickly, _aquickly):
     shutdown.drives(_driver)

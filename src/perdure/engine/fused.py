@@ -36,7 +36,8 @@ from functools import update_wrapper
 from keyword import iskeyword
 from types import CodeType, FunctionType
 
-from perdure.bypass import NAMESPACE, WRAPPER_FILE
+from perdure import clock
+from perdure.bypass import NAMESPACE, OPEN_ENDS, WRAPPER_FILE
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, colour, is_awaitable
 
 TYPE_CHECKING = False
@@ -80,15 +81,16 @@ _FORMS = {
 _GUARDED = """\
 def _make(_fn, _site, _state, _flight):
     {kind}def _wrapper({parameters}):
-        _lease = _state.fast
-        if _lease is None or _slow:
+        {declared}_lease = _state.fast
+        if _lease is None or {slow}:
+            if not _slow and _state.rejects_until and (_error := _state.quick_refusal()) is not None:
+                raise _error
             return {general}(_site, {args}, {kwargs})
-        {clock}try:
+        {before}try:
             _value = {call}
         except BaseException as _error:
-            _run = _dfailed(_site, {args}, {kwargs}, {start}, _lease, _error)
-            if _run is None:
-                raise
+            {late}_run = _dfailed(_site, {args}, {kwargs}, {start}, _lease, _error{end})
+            {failed}
         else:
             {leave}
         return {resume}(_run)
@@ -134,10 +136,19 @@ def _make(_fn, _site):
         {body}
     return _wrapper
 """
+# Never reached, but so its closure is that of the fused forms, and one can take the place of the other.
+_GUARDED_OTHER = """\
+def _make(_fn, _site, _state, _flight):
+    {kind}def _wrapper({parameters}):
+        {body}
+        _fn, _state, _flight
+    return _wrapper
+"""
 _OURS = frozenset(
     """
     _fn _site _state _flight _lease _slow _start _error _run _value _now _none _failed _resume _aresume _general
     _ageneral _look _begin _abegin _begun _items _item _sent _dfailed _dgeneral _adgeneral _dresume _adresume _dlook
+    _count _tock _end _ends _open _close _close_total _CallEnd _set_end _reset_end _open_ends _watched
     Exception BaseException GeneratorExit StopAsyncIteration
     """.split()  # noqa: SIM905 - two dozen strings in two lines
 )
@@ -151,16 +162,24 @@ _makers: dict[tuple[Parameters, str, tuple[bool, ...]], Callable[..., FunctionTy
 class Site:
     """A decorated function: what its wrapper hands to the engine."""
 
-    __slots__ = ("__weakref__", "fn", "guard", "plain", "policy", "settled", "state", "wrapper")
+    __slots__ = (
+        *("__weakref__", "fn", "form", "guard", "is_quick", "limit", "plain", "policy", "queue", "settled"),
+        *("state", "total", "wrapper"),
+    )
 
     def __init__(self, policy: Retry, fn: Callable[..., Any], guard: Guard | None = None) -> None:
         self.policy = policy
         self.fn = fn
         self.guard: Any = guard  # the view of a dependency; None: a bare Retry
         self.state: Any = None  # and its state, where that does not depend on the call
+        self.limit: Any = policy.attempt_timeout
+        self.total: Any = None if guard is None else guard.total
+        self.queue: Any = None  # of the timers of its attempts, on the loop that it was last called on
+        self.is_quick = False
         self.plain = 0
-        # What the form without a look is made from.
+        # What the form without a look is made from; of a dependency also the form it has, and its colour.
         self.settled: tuple[Parameters, tuple[bool, ...]] | None = None
+        self.form: tuple[str, Parameters, tuple[str, tuple[bool, ...]]] | None = None
         self.wrapper: Callable[[], FunctionType | None] | None = None
 
     def new_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run:
@@ -172,6 +191,20 @@ class Site:
         from perdure.engine.guarded import GuardedRun
 
         return GuardedRun(self.guard, self.fn, args, kwargs, state=self.state)
+
+    def take(self) -> None:
+        """Go by the values that its dependency has by now; calls in flight end in the form they began in."""
+        guard, retry = self.guard, self.guard.retry
+        self.policy, self.queue = retry, None
+        self.limit = self.limit if retry.attempt_timeout is None else retry.attempt_timeout
+        self.total = self.total if guard.total is None else guard.total
+        if guard.key_of is not None:
+            self.state = None
+        elif self.state is None:
+            self.state = guard.fixed_state()
+        wrapper = None if self.wrapper is None else self.wrapper()
+        if wrapper is not None and self.form is not None:
+            _refit(self, wrapper, *self.form)
 
 
 def wrap(policy: Retry, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,17 +221,17 @@ def wrap_guarded(guard: Guard, fn: Callable[..., Any], shown: object) -> Callabl
     if guard.key_of is None:
         site.state = guard.fixed_state()
         site.state.pinned = site.state.pinned or guard.has_key
-    guard.sites.add(site)
     wrapper: Any = _generate(site, fn, colour(fn))
     _dress(wrapper, fn)
     wrapper.__perdure__ = shown
+    guard.decorates(site)
     return wrapper  # type: ignore[no-any-return] # it has fn's own parameters
 
 
 def _generate(site: Site, fn: Callable[..., Any], kind: str) -> FunctionType:
     parameters = _parameters(fn.__code__) if isinstance(fn, FunctionType) else _ANY
     form, flags = _form(site, kind)
-    wrapper = _maker(parameters, form, flags)(*_closure(site, flags))
+    wrapper = _maker(parameters, form, flags)(*_closure(site, form))
     if isinstance(fn, FunctionType) and parameters is not _ANY:
         wrapper.__defaults__ = fn.__defaults__
         wrapper.__kwdefaults__ = fn.__kwdefaults__ and dict(fn.__kwdefaults__)
@@ -209,52 +242,95 @@ def _generate(site: Site, fn: Callable[..., Any], kind: str) -> FunctionType:
     wrapper.__code__ = _named_after(fn, wrapper.__code__)
     if form == "looking":
         site.wrapper, site.settled = ref(wrapper), (parameters, flags)
+    if site.guard is not None and kind not in {GENERATOR, ASYNC_GENERATOR}:
+        site.wrapper, site.form = ref(wrapper), (kind, parameters, (form, flags))
     return wrapper
+
+
+def _refit(
+    site: Site, wrapper: FunctionType, kind: str, parameters: Parameters, before: tuple[str, tuple[bool, ...]]
+) -> None:
+    """Give a wrapper the form that its dependency asks for by now; all forms have the same closure."""
+    site.is_quick = False
+    form, flags = _form(site, kind)
+    if (form, flags) == before:
+        return
+    site.form = kind, parameters, (form, flags)
+    site.plain, site.settled = 0, (parameters, flags) if form == "looking" else None
+    fresh = _maker(parameters, form, flags)(*_closure(site, form))
+    if site.state is not None:
+        for cell, new in zip(wrapper.__closure__ or (), fresh.__closure__ or (), strict=True):
+            cell.cell_contents = new.cell_contents
+    wrapper.__code__ = _named_after(site.fn, fresh.__code__)
 
 
 def _form(site: Site, kind: str) -> tuple[str, tuple[bool, ...]]:
     """The template, and what a successful call has to do in it.
 
     Of a bare Retry: whether it reads the clock. Of a dependency also: whether it looks if a tick is due, counts
-    what is in flight, and counts successes or only notes that there was one.
+    what is in flight, counts successes or only notes that there was one, and looks at the time now and then.
     """
     guard, timed = site.guard, site.policy.deadline is not None
     if kind in {GENERATOR, ASYNC_GENERATOR}:
         return kind, ()
-    is_plain = site.policy.is_plain if guard is None else guard.is_plain and site.state.kit.is_fusable
-    if not is_plain:
-        dependent = "" if guard is None else "dependent "
-        return dependent + ("general async" if kind == ASYNC else "general"), ()
-    form = "async" if kind == ASYNC else "looking"
-    if guard is None:
-        return form, (timed,)
-    kit = site.state.kit
-    return form, (timed, kit.needs_ticks, kit.counts_flight, kit.counts_successes)
+    if guard is not None:
+        return _guarded_form(site, kind == ASYNC)
+    if site.policy.is_plain:
+        return ("async" if kind == ASYNC else "looking"), (timed,)
+    return ("general async" if kind == ASYNC else "general"), ()
 
 
-def _closure(site: Site, flags: tuple[bool, ...]) -> tuple[Any, ...]:
-    if len(flags) < 2:
+def _guarded_form(site: Site, is_async: bool) -> tuple[str, tuple[bool, ...]]:
+    guard = site.guard
+    bounded = guard.bounds(is_async)
+    if bounded is None or not site.state.kit.is_fusable:
+        return ("dependent general async" if is_async else "dependent general"), ()
+    kit, timed = site.state.kit, bounded or site.policy.deadline is not None
+    ticks = kit.needs_ticks or (timed and kit.has_window)
+    site.is_quick = not bounded
+    flags = (timed, ticks, kit.counts_flight, kit.counts_successes, kit.has_window and not ticks, bounded)
+    return ("async" if is_async else "looking"), flags
+
+
+def _closure(site: Site, form: str) -> tuple[Any, ...]:
+    if site.guard is None or form in {GENERATOR, ASYNC_GENERATOR}:
         return site.fn, site
-    return site.fn, site, site.state, site.state.flight
+    state = site.guard.core.root if site.state is None else site.state
+    return site.fn, site, state, state.flight
 
 
 def look_guarded(
-    site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, lease: Any, value: Any
+    site: Site,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    start: float | None,
+    lease: Any,
+    value: Any,
+    end: Any = None,
 ) -> Any:
     """Look at the first results of a sync function that calls a dependency."""
     state = site.state
+    if end is not None:
+        from perdure.engine.dependent import close_total
+
+        close_total(end)
     if is_awaitable(value):
-        site.settled = site.wrapper = None
+        site.settled = None
         from perdure.engine.dependent import adopt
 
         return adopt(site, args, kwargs, start, lease, value)
-    if state.kit.counts_flight:
-        state.flight.pop()
+    state.flight.pop()
     lease.ok += 1
     site.plain += 1
     if site.plain >= PROBATION:
         _settle(site)
     return value
+
+
+def tock(state: Any) -> None:
+    """Look at the time after every so many calls: where a tick is due, the next call goes the long way."""
+    if clock.monotonic() >= state.due:
+        state.fast = None
 
 
 def look(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float | None, value: Any) -> Any:
@@ -276,9 +352,11 @@ def _settle(site: Site) -> None:
     wrapper = None if site.wrapper is None else site.wrapper()
     if wrapper is not None and site.settled is not None:
         parameters, flags = site.settled
-        plain = _maker(parameters, "sync", flags)(*_closure(site, flags))
+        plain = _maker(parameters, "sync", flags)(*_closure(site, "sync"))
         wrapper.__code__ = _named_after(site.fn, plain.__code__)
-    site.settled = site.wrapper = None
+    site.settled = None
+    if site.guard is None:
+        site.wrapper = None
 
 
 def _maker(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> Callable[..., FunctionType]:
@@ -299,7 +377,8 @@ def _source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
     if form in _OTHERS:
         kind, body = _OTHERS[form]
         body = body.format(given=f"_site, {args}, {kwargs}")
-        return _OTHER.format(kind=kind, parameters=listed, body=body)
+        template = _GUARDED_OTHER if form.startswith("dependent") else _OTHER
+        return template.format(kind=kind, parameters=listed, body=body)
     kind, general, called, otherwise, resume = _FORMS[form]
     return _BODY.format(
         kind=kind,
@@ -316,32 +395,61 @@ def _source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
 
 def _guarded_source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
     listed, args, kwargs, call = _texts(parameters)
-    timed, ticks, flies, counts = flags
+    timed, ticks, flies, counts, tocks, bounded = flags
     kind, general, called, resume = _GUARDED_FORMS[form]
-    before, start, indent = "", "None", "\n        "
+    slow = "_watched or _ends() is not None" if bounded else "_slow"
+    before, after, indent = [], [], "\n        "
+    instead = f"{indent}    return {general}(_site, {args}, {kwargs})"
     if timed or ticks:
-        before, start = f"_start = _now(){indent}", "_start"
+        before.append("_start = _now()")
     if ticks:
-        instead = f"return {general}(_site, {args}, {kwargs})"
-        before += f"if _start >= _state.due:{indent}    {instead}{indent}"
-    after = ["_flight.pop()"] if flies else []
-    after += ["_lease.ok += 1" if counts else "_lease.flag = True", "return _value"]
-    if form == "looking":
-        after = [f"return _dlook(_site, {args}, {kwargs}, {start}, _lease, _value)"]
+        before.append(f"if _start >= _state.due:{instead}")
+    end, failed = "", ["if _run is None:", "    raise"]
+    if bounded and form == "async":
+        before += ["_end = _open(_site, _start)", f"if _end is None:{instead}"]
+        after.append("_close(_end)")
+        end = ", _end"
+    elif bounded:
+        before += ["_end = _CallEnd()", "_end.at = _start + _site.total", "_end.token = _set_end(_end)"]
+        before += ["_open_ends.append(None)", "_slow = True"]
+        after += ["_reset_end(_end.token)", "_end.token = None", "_open_ends.pop()"]
+        after += ["if _end.last_failure is not None: _end.last_failure = None"]
+        failed = ["if _run is None:", "    _close_total(_end)", "    raise", "_run.end = _end"]
     if flies:
-        before += f"_flight.append(None){indent}"
+        before.append("_flight.append(None)")
+        after.append("_flight.pop()")
+    after += _counted(counts, tocks)
+    start = "_start" if timed or ticks else "None"
+    if form == "looking":
+        looked = f"_dlook(_site, {args}, {kwargs}, {start}, _lease, _value{', _end' if bounded else ''})"
+        after = [] if flies else ["_flight.append(None)"]
+        after.append(f"return {looked}")
+    else:
+        after.append("return _value")
     return _GUARDED.format(
         kind=kind,
         general=general,
+        slow=slow,
+        declared=f"global _slow{indent}" if bounded and form != "async" else "",
         call=called.format(call=call),
         resume=resume,
-        clock=before,
+        before="".join(line + indent for line in before),
         start=start,
+        # Whoever takes over finds the attempt counted, whatever the wrapper was made for.
+        late="" if flies else f"_flight.append(None){indent}    ",
+        end=end,
+        failed=(indent + "    ").join(failed),
         leave=(indent + "    ").join(after),
         parameters=listed,
         args=args,
         kwargs=kwargs,
     )
+
+
+def _counted(counts: bool, tocks: bool) -> list[str]:
+    if tocks:
+        return ["_lease.ok = _count = _lease.ok + 1", "if not _count & 15: _tock(_state)"]
+    return ["_lease.ok += 1" if counts else "_lease.flag = True"]
 
 
 def _texts(parameters: Parameters) -> tuple[str, str, str, str]:
@@ -442,6 +550,24 @@ def _dependent_part(name: str) -> Callable[..., Any]:
     return load
 
 
+def _end_part(name: str) -> Callable[..., Any]:
+    def load(*given: Any) -> Any:  # the test for ends comes first, so that one loads them all
+        from perdure.engine import ambient, dependent, timers
+
+        NAMESPACE.update(
+            _ends=ambient.ENDS.get,
+            _open=timers.open_attempt,
+            _close=timers.close_attempt,
+            _CallEnd=ambient.CallEnd,
+            _set_end=ambient.ENDS.set,
+            _reset_end=ambient.ENDS.reset,
+            _close_total=dependent.close_total,
+        )
+        return NAMESPACE[name](*given)  # type: ignore[operator] # one of the five above
+
+    return load
+
+
 NAMESPACE.update(
     _now=time.monotonic,
     _none={},  # the keyword arguments of calls that have none: 64 bytes less for each call that waits
@@ -454,8 +580,11 @@ NAMESPACE.update(
     _begin=_generator_part("_begin"),
     _abegin=_generator_part("_abegin"),
     _dlook=look_guarded,
+    _open_ends=OPEN_ENDS,
+    _tock=tock,
     **{
         name: _dependent_part(name)
         for name in ("_dfailed", "_dgeneral", "_adgeneral", "_dresume", "_adresume")
     },
+    **{name: _end_part(name) for name in ("_ends", "_open", "_close", "_close_total", "_CallEnd")},
 )

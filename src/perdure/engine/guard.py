@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from perdure.engine.fused import Site
     from perdure.engine.kit import Kit
     from perdure.parts import Fallback, Hedge, Timeouts
     from perdure.policies import Retry
+    from perdure.settings import Settings
 
 __all__ = ["KEYS", "Core", "Guard"]
 
@@ -36,7 +38,7 @@ class Core:
     """The state of a dependency, shared by all its views. Safe from any thread and task."""
 
     __slots__ = (
-        *("answers", "crowded", "hosts", "kit", "lock", "name", "parts", "place", "root", "warned"),
+        *("answers", "crowded", "hosts", "kit", "lock", "name", "parts", "place", "root", "views", "warned"),
         "__weakref__",
     )
 
@@ -49,6 +51,7 @@ class Core:
         self.parts: OrderedDict[Any, State] = OrderedDict()
         self.answers: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
         self.hosts: set[str] = set()
+        self.views: WeakSet[Guard] = WeakSet()
         self.warned = self.crowded = False
 
     def part(self, key: Any) -> State:
@@ -68,12 +71,11 @@ class Core:
         with self.lock:
             return [self.root, *self.parts.values()]
 
-    def change(self, kit: Kit) -> None:
-        """Take other values, keeping the state of all parts that are still there."""
+    def change(self, kit: Kit) -> list[Any]:
+        """Take other values, keeping the state of all parts that are still there; gives the callers to wake."""
         with self.lock:
             self.kit = kit
-            for state in self.states():
-                state.change(kit)
+            return [woken for state in self.states() for woken in state.change(kit)]
 
     def forked(self) -> None:
         """Have new locks in a forked child: a thread that held one is not there, nor is what it had in flight."""
@@ -146,53 +148,70 @@ class Core:
 
 
 class Guard:
-    """One view of a dependency, worked out for the engine. Immutable but for what ``reload`` swaps."""
+    """One view of a dependency, worked out for the engine. Immutable but for what a reload of its values swaps."""
 
-    __slots__ = ("core", "fallback", "hedge", "key", "key_of", "retry", "sites", "timeouts", "total")
+    __slots__ = (
+        *("changes", "core", "fallback", "hedge", "key", "key_of", "retry", "settings", "sites", "timeouts"),
+        *("total", "__weakref__"),
+    )
 
     def __init__(
-        self,
-        core: Core,
-        retry: Retry,
-        timeouts: Timeouts | None,
-        hedge: Hedge | None,
-        fallback: Fallback | None,
-        key_of: Callable[..., Any] | None,
-        key: Any = _NO_KEY,
+        self, core: Core, settings: Settings, changes: dict[str, Any] | None = None, key: Any = _NO_KEY
     ) -> None:
         self.core = core
-        self.retry = retry
-        self.timeouts = timeouts
-        self.total = None if timeouts is None else timeouts.total
-        self.hedge = hedge
-        self.fallback = fallback
-        self.key_of = key_of if key is _NO_KEY else None
         self.key = key
-        self.sites: WeakSet[Any] = WeakSet()
+        self.changes: dict[str, Any] = changes or {}  # what the view has otherwise than the dependency
+        self.sites: WeakSet[Site] = WeakSet()
+        self._go_by(settings)
+        with core.lock:
+            core.views.add(self)
+
+    def _go_by(self, settings: Settings) -> None:
+        self.settings = settings
+        self.retry: Retry = settings.policy()
+        self.timeouts: Timeouts | None = settings.timeouts
+        self.total = None if settings.timeouts is None else settings.timeouts.total
+        self.hedge: Hedge | None = settings.hedge
+        self.fallback: Fallback | None = settings.fallback
+        self.key_of: Callable[..., Any] | None = None if self.has_key else settings.key
 
     @property
     def has_key(self) -> bool:
         """Whether the view is of one key."""
         return self.key is not _NO_KEY
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether calls may take the success path as far as this view is concerned."""
-        keeps = self.fallback is not None and self.fallback.last_good is not None
-        return (
-            self.retry.is_plain
-            and self.total is None
-            and self.hedge is None
-            and not keeps
-            and not self.key_of
-        )
+    def bounds(self, is_async: bool) -> bool | None:
+        """Whether a fused wrapper has to publish an end; None: calls need more than the success path can hold.
 
-    def take(self, fresh: Guard) -> None:
-        """Go by the values of another guard of the same dependency from the next call on."""
-        self.retry, self.timeouts, self.total = fresh.retry, fresh.timeouts, fresh.total
-        self.hedge, self.fallback, self.key_of = fresh.hedge, fresh.fallback, fresh.key_of
-        for site in tuple(self.sites):
-            site.policy = fresh.retry
+        That end is the attempt timeout of async functions, or the end of the whole call of sync ones.
+        """
+        retry, keeps = self.retry, self.fallback is not None and self.fallback.last_good is not None
+        if (
+            retry.reject is not None
+            or retry.nested == "outer"
+            or self.hedge is not None
+            or keeps
+            or self.key_of
+        ):
+            return None
+        if self.total is None and retry.attempt_timeout is None:
+            return False
+        # The other way round takes the general path: an end that interrupts, or an attempt's that does not.
+        has_other = self.total if is_async else retry.attempt_timeout
+        return None if has_other is not None else True
+
+    def take(self, settings: Settings) -> None:
+        """Go by other values from the next call on, and so do the functions that were decorated."""
+        self._go_by(settings)
+        with self.core.lock:
+            sites = tuple(self.sites)
+        for site in sites:
+            site.take()
+
+    def decorates(self, site: Site) -> None:
+        """Remember a function that was decorated."""
+        with self.core.lock:
+            self.sites.add(site)
 
     def fixed_state(self) -> State:
         """The state of all calls of a view without a key function."""

@@ -38,7 +38,7 @@ _NEVER = float("inf")
 class GuardedRun(Run):
     """One call to a dependency in progress; belongs to the thread or task that makes it."""
 
-    __slots__ = ("guard", "hedge", "passage", "prepaid", "state")
+    __slots__ = ("end", "guard", "hedge", "passage", "prepaid", "state")
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class GuardedRun(Run):
         self.hedge = guard.hedge
         self.state: State = guard.state_for(args, kwargs) if state is None else state
         self.passage: Passage | None = None if lease is None else Passage(lease, start)
+        self.end: Any = None  # of the whole call, where a fused wrapper published it
         self.prepaid = False  # the budget was charged for an attempt that has not begun
 
     # Before an attempt
@@ -82,10 +83,11 @@ class GuardedRun(Run):
 
     def _queue(self) -> Generator[Pause, None, object]:
         """Wait for the limits, then enter."""
-        state, rule = self.state, self.state.kit.bulkhead_rule
+        state, kit = self.state, self.state.kit
+        rule = kit.bulkhead_rule
         refusal = state.peek(clock.monotonic())
-        if refusal is None and state.kit.rate_rule is not None:
-            refusal = yield from self._wait_for_rate(state.kit.rate_rule.max_wait)
+        if refusal is None and kit.rate_rule is not None:
+            refusal = yield from self._wait_for_rate(kit.rate_rule.max_wait)
         if refusal is None and rule is not None:
             longest = _NEVER if rule.max_wait is None else rule.max_wait
             refusal = yield from self._wait_for_place(min(longest, self._left()))
@@ -97,17 +99,22 @@ class GuardedRun(Run):
         return refusal
 
     def _wait_for_rate(self, longest: float) -> Generator[Pause, None, Refused | None]:
-        state, now = self.state, clock.monotonic()
-        wait = state.reserve(now, min(longest, self._left()))
-        if isinstance(wait, Refused):
-            return wait
-        if wait > 0:
+        state, end = self.state, clock.monotonic() + longest
+        while True:
+            now = clock.monotonic()
+            wait = state.reserve(now, min(max(0.0, end - now), self._left()))
+            if isinstance(wait, Refused):
+                return wait
+            if wait <= 0:
+                return self._not_now()
             try:
                 yield queueing.Pause(wait)
             except BaseException:
                 state.unreserve(clock.monotonic(), now + wait)
                 raise
-        return self._not_now()
+            refusal = self._not_now()
+            if refusal is not None or not state.is_paused_at(now + wait):
+                return refusal
 
     def _wait_for_place(self, longest: float) -> Generator[Pause, None, Refused | None]:
         """Wait in the queue of the bulkhead, and enter with the place."""

@@ -78,16 +78,18 @@ class _Race:
         return decided
 
     def _decided(self) -> _Copy | None:
+        """The first that gave a value or what is nobody's failure; else, when all have failed, the first of all."""
         with self.lock:
-            winner = next((one for one in self.copies if one.is_over and one.error is None), None)
-            if winner is None and all(one.is_over for one in self.copies):
+            over = [one for one in self.copies if one.is_over]
+            winner = next((one for one in over if not isinstance(one.error, Exception)), None)
+            if winner is None and len(over) == len(self.copies):
                 return self.copies[0]
             return winner
 
     def _decide(self, chosen: _Copy, first: _Copy) -> Any:
         passage, chosen.passage = chosen.passage, None
         if passage is not None:
-            if chosen is not first:
+            if chosen is not first and chosen.error is None:
                 copies.won(self.call, passage)
             else:
                 self.call.passage = passage

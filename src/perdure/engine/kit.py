@@ -24,7 +24,7 @@ __all__ = ["Kit"]
 PER_SUCCESS_WITH_GATE = 0.5
 PER_SUCCESS_ALONE = 0.1
 SHORTEST_WINDOW = 30.0
-LONGEST_LEASE = 30.0
+USUAL_LEASE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +39,36 @@ class Kit:
     attempts: int
     attempt_timeout: float | None
     is_adaptive: bool
+    hint_cap: float
 
     @property
     def window(self) -> float:
         """Seconds over which the breaker counts."""
         given = None if self.breaker_rule is None else self.breaker_rule.window
-        return given or max(SHORTEST_WINDOW, 2 * (self.attempt_timeout or 0.0))
+        return max(SHORTEST_WINDOW, 2 * (self.attempt_timeout or 0.0)) if given is None else given
 
     @property
     def lease(self) -> float:
         """Seconds after which a silent probe gives its place back."""
         given = None if self.breaker_rule is None else self.breaker_rule.lease
-        return given or min(LONGEST_LEASE, self.attempt_timeout or LONGEST_LEASE)
+        if given is not None:
+            return given
+        # Longer than an attempt can take: one that its timeout cuts has to report as the failure it is.
+        return USUAL_LEASE if self.attempt_timeout is None else 2 * self.attempt_timeout
 
     @property
     def start(self) -> float:
         """What the budget starts with: enough for all retries of one call."""
         given = None if self.budget_rule is None else self.budget_rule.start
         return float(self.attempts - 1) if given is None else given
+
+    @property
+    def burst(self) -> int:
+        """How many calls the rate limit lets out at once."""
+        rule = self.rate_rule
+        if rule is None:
+            return 1
+        return int(rule.burst if rule.burst is not None else max(1, rule.limit))
 
     @property
     def is_shadow(self) -> bool:
@@ -81,20 +93,24 @@ class Kit:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether windows have to be moved on while all goes well."""
-        by_time = self.breaker_rule is not None and self.breaker_rule.failure_rate is not None
+        """Whether the time has to be looked at before each call, as it matters when exactly things happened."""
         shares = self.budget_rule is not None and self.budget_rule.max_ratio is not None
-        return self.gate_rule is not None or by_time or shares
+        return self.gate_rule is not None or shares
+
+    @property
+    def has_window(self) -> bool:
+        """Whether the breaker counts by time: then the time has to be looked at every few calls."""
+        return self.breaker_rule is not None and self.breaker_rule.failure_rate is not None
 
     @property
     def counts_successes(self) -> bool:
         """Whether it matters how many successes there were, not only that there was one."""
-        return self.needs_ticks or self.budget_rule is not None
+        return self.needs_ticks or self.has_window or self.budget_rule is not None
 
     @property
     def form(self) -> tuple[bool, ...]:
         """What wrappers have to do on the success path; sites made for another form may not take it."""
-        return self.is_fusable, self.counts_flight, self.needs_ticks, self.counts_successes
+        return self.is_fusable, self.counts_flight, self.needs_ticks, self.has_window, self.counts_successes
 
     def breaker(self) -> BreakerState | None:
         """A closed breaker."""
@@ -148,7 +164,7 @@ class Kit:
             return None
         from perdure.core.limits import Gcra
 
-        return Gcra(rule.limit, rule.per, int(rule.burst if rule.burst is not None else max(1, rule.limit)))
+        return Gcra(rule.limit, rule.per, self.burst)
 
     def places(self) -> Places | None:
         """An empty bulkhead."""

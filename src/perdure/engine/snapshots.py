@@ -67,6 +67,13 @@ def _state(state: State) -> dict[str, Any]:
         }
 
 
+def _refused(state: State) -> dict[str, int]:
+    refused = {what.partition(".")[2]: n for what, n in state.counts.items() if what.startswith("refused.")}
+    if state.rejected:
+        refused["breaker"] = refused.get("breaker", 0) + state.rejected
+    return refused
+
+
 def _word(state: State, now: float) -> str:
     """The state in one word: isolated, that of the breaker, or shedding while the gate is cut, or closed."""
     if any(until is None or until > now for _, until in state.isolations().values()):

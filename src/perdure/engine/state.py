@@ -40,9 +40,12 @@ __all__ = ["TICK", "Passage", "State"]
 TICK = 0.02
 """Seconds between two calls that are looked at whole while all others take the success path."""
 
+QUIET = 0.5
+"""Seconds in which refusals of an open breaker are raised without asking it, telling or logging anything."""
+
 ERRORS_KEPT = 5
 _RETIRED_KEPT = 4
-_NEVER = float("inf")
+_new_refusal = BaseException.__new__  # without __init__, which would check what is known here
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
@@ -62,20 +65,9 @@ class State:
 
     __slots__ = (
         *("adaptive", "base_ok", "breaker", "bucket", "counts", "due", "errors", "fast", "flight", "gate"),
-        *(
-            "isolated",
-            "key",
-            "kit",
-            "latencies",
-            "lock",
-            "name",
-            "news",
-            "noted",
-            "opened",
-            "pinned",
-            "places",
-        ),
-        *("rate", "retired", "share", "shared", "stale", "throttle", "used", "whole"),
+        *("isolated", "key", "kit", "latencies", "lock", "name", "news", "opened", "opens_at", "pinned"),
+        *("places", "rate", "rejected", "rejects_until", "retired", "share", "shared", "stale", "throttle"),
+        "whole",
     )
 
     def __init__(
@@ -92,17 +84,19 @@ class State:
         self.errors: deque[dict[str, Any]] = deque(maxlen=ERRORS_KEPT)
         self.isolated: dict[str, tuple[str, float | None]] = {}
         self.news: list[News] = []
-        self.noted: bool = True  # False once somebody was told that the budget is empty
         self.stale: bool = False  # another state has taken over: its sites take the general path for ever
         self.pinned: bool = False
-        self.used: float = 0.0
         self.opened: str = ""
         self.due: float = 0.0
+        self.opens_at: float = 0.0
+        self.rejected: int = 0  # calls refused at once, as counted without the lock
+        self.rejects_until: float = 0.0  # until then calls may be refused at once, see quick_refusal()
         self.latencies: Latencies = kit.latencies()
         self.take_kit(kit, start)
 
     def take_kit(self, kit: Kit, start: float | None = None) -> None:
-        """Build what the values ask for; what was there and is still asked for keeps its state."""
+        """Build what the values ask for, without any state."""
+        self.rejects_until = 0.0
         self.kit: Kit = kit
         self.breaker: BreakerState | None = kit.breaker()
         self.shared: Lease = Lease() if self.breaker is None else self.breaker.shared
@@ -123,41 +117,17 @@ class State:
             self.errors.clear()
             self.isolated.clear()
             self.news = []
-            self.due = 0.0
+            self.rejected = 0
+            self.due = self.opens_at = 0.0
             self.latencies = self.kit.latencies()
             self.take_kit(self.kit)
 
-    def change(self, kit: Kit) -> None:
-        """Take another kit; what is the same in both keeps its state, and calls in flight go on."""
-        with self.lock:
-            old, shared = self.kit, self.shared
-            kept = (self.breaker, self.gate, self.throttle, self.bucket, self.share, self.rate, self.places)
-            self.take_kit(kit)
-            if old.breaker_rule == kit.breaker_rule and (old.window, old.lease) == (kit.window, kit.lease):
-                self.breaker, self.shared = kept[0], shared
-            else:
-                self.retired.append(shared)
-            if old.gate_rule == kit.gate_rule:
-                self.gate, self.throttle = kept[1:3]
-            if _paid(old) == _paid(kit):
-                self.bucket, self.share = kept[3:5]
-            if old.rate_rule == kit.rate_rule:
-                self.rate = kept[5]
-            if self.places is not None and kept[6] is not None:
-                kept[6].limit, kept[6].queue = self.places.limit, self.places.queue
-                self.places = kept[6]
-            self._count_from_here()
-            self.stale = self.stale or old.form != kit.form
-            self._choose_path()
+    def change(self, kit: Kit) -> list[Any]:
+        """Take another kit, keeping all that is known; gives the callers to wake, see changing.py."""
+        from perdure.engine.changing import change
 
-    def _count_from_here(self) -> None:
-        """What was before a decider came is not for it to count."""
-        if self.bucket is not None:
-            self.bucket._seen = max(self.bucket._seen, self.total_ok())
-        if self.gate is not None:
-            self.gate._sent = self.gate._ended = max(self.gate._sent, self.total_sent())
-        if self.share is not None:
-            self.share._seen = max(self.share._seen, self.total_first())
+        with self.lock:
+            return change(self, kit, clock.monotonic())
 
     # Counting
 
@@ -208,6 +178,9 @@ class State:
                 self._note_breaker()
                 if lease is None:
                     after = self.breaker.retry_after(now)
+                    if self.breaker.state(now) == "open":
+                        self.opens_at = now + after
+                        self.rejects_until = min(self.opens_at, now + QUIET)
                     return self._refused(BreakerOpen, "breaker", self.opened, after)
             refusal = self._gated(now)
             if refusal is not None:
@@ -237,7 +210,8 @@ class State:
                 if self.breaker is not None:
                     self.breaker.abandon(passage.lease, now)
             else:
-                self._failed(passage, signal, now, took, None if fault is None else fault.hint)
+                hint = None if fault is None or fault.hint is None else min(fault.hint, self.kit.hint_cap)
+                self._failed(passage, signal, now, took, hint)
             if error is not None and signal is not Signal.NEUTRAL:
                 kind = None if fault is None else fault.kind.value
                 self.errors.append({"at": clock.wall(), "error": error, "kind": kind})
@@ -254,11 +228,12 @@ class State:
 
     def _answered(self, passage: Passage, now: float, took: float | None, *, is_value: bool) -> None:
         breaker, lease = self.breaker, passage.lease
-        if breaker is None or (lease is breaker.shared and breaker.is_plain):
+        if lease is self.shared and (breaker is None or breaker.is_plain):
             lease.ok += 1
         else:
             self.base_ok += 1
-            breaker.success(lease, now, took)
+            if breaker is not None:
+                breaker.success(lease, now, took)
         self._tick(now, 1)
         if took is not None and is_value:
             if self.adaptive is not None:
@@ -321,6 +296,14 @@ class State:
         """Who isolates it, and the whole dependency."""
         return self.isolated if self.whole is None else {**self.whole.isolated, **self.isolated}
 
+    def quick_refusal(self) -> BreakerOpen | None:
+        """The refusal of an open breaker, once all that it says was said a moment ago; None: ask ``enter``."""
+        now = clock.monotonic()
+        if now >= self.rejects_until:
+            return None
+        self.rejected += 1
+        return _new_refusal(BreakerOpen, self.name, self.opened, self.opens_at - now)
+
     def _refused(self, kind: type[Refused], what: str, reason: str, after: float | None) -> Refused:
         self.count(f"refused.{what}")
         return kind(self.name, reason, after)
@@ -329,19 +312,26 @@ class State:
 
     def reserve(self, now: float, longest: float) -> float | Refused:
         """Seconds until the rate limit has room for an attempt; refused where that is more than ``longest``."""
-        if self.rate is None:
+        rate = self.rate
+        if rate is None:
             return 0.0
         with self.lock:
-            wait = self.rate.reserve(now, longest)
+            wait = rate.reserve(now, longest)
             if wait is not None:
                 return wait
-            return self._refused(RateLimited, "rate_limit", "", self.rate.retry_after(now))
+            return self._refused(RateLimited, "rate_limit", "", rate.retry_after(now))
 
     def unreserve(self, now: float, reserved: float) -> None:
         """Give back what was reserved at a moment and not used."""
-        if self.rate is not None:
+        rate = self.rate
+        if rate is not None:
             with self.lock:
-                self.rate.cancel(now, reserved)
+                rate.cancel(now, reserved)
+
+    def is_paused_at(self, moment: float) -> bool:
+        """Whether the server asked, after a place for that moment was reserved, for a later one."""
+        rate = self.rate
+        return rate is not None and rate.paused_until > moment + 1e-6
 
     def take_place(self, waiter: Any) -> tuple[Places | None, bool] | Refused:
         """A place of the bulkhead, and True; or, and False, ``waiter`` queues for one; or refused."""
@@ -478,6 +468,7 @@ class State:
         """Refuse all calls until ``restore`` by the same owner, or until a moment."""
         with self.lock:
             self.isolated[owner] = (reason, until)
+            self.rejects_until = 0.0
             self._tell("breaker.isolated", severity="warning", reason=reason)
             self._choose_path()
 
@@ -532,10 +523,6 @@ class State:
         if breaker is not None and not breaker.is_plain and breaker.state(clock.monotonic()) != "closed":
             return False
         return self.gate is None or self.gate.is_open
-
-
-def _paid(kit: Kit) -> tuple[object, ...]:
-    return kit.budget_rule, kit.attempts, kit.gate_rule is None
 
 
 _LOUD = {"breaker.opened", "breaker.isolated", "breaker.lease_expired"}

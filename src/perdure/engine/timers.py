@@ -14,12 +14,18 @@ import math
 import sys
 
 from perdure import bypass, clock
+from perdure.engine.ambient import ENDS
 from perdure.engine.waiting import in_trio, maybe_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
+    from contextvars import Token
     from typing import Any
+
+    from perdure.engine.ambient import End
+    from perdure.engine.fused import Site
 
     Loop = asyncio.AbstractEventLoop
 
@@ -41,7 +47,7 @@ class Lease:
 
     def alone(self) -> Lease:
         """Give the lease a timer of its own."""
-        self.timer = self.task.get_loop().call_at(self.at, self.fire)
+        self.timer = self.task.get_loop().call_later(self.at - clock.monotonic(), self.fire)
         return self
 
     def fire(self) -> None:
@@ -72,6 +78,47 @@ class Lease:
         return left <= self.cancelling and error is not None and _is_cancelled(error)
 
 
+class AttemptEnd:
+    """The lease of an attempt and the end that it is for what runs inside, in one object: see ``open_attempt``.
+
+    What most attempts never change stands on the class: making one has to cost next to nothing.
+    """
+
+    __slots__ = ("__dict__", "at", "cancelling", "queue", "task", "token")
+
+    around: End | None = None
+    fired: bool = False
+    last_failure: BaseException | None = None
+    timer: asyncio.TimerHandle | None = None
+    at: float
+    cancelling: int
+    queue: _Queue | None
+    task: asyncio.Task[Any]
+    token: Token[Any] | None
+
+    fire, pause, resume, settle, alone = (
+        Lease.fire,
+        Lease.pause,
+        Lease.resume,
+        Lease.settle,
+        Lease.alone,
+    )
+
+    @property
+    def open(self) -> bool:
+        """Whether the attempt still runs."""
+        return self.token is not None
+
+    @property
+    def lease(self) -> AttemptEnd:
+        """What interrupts the task that set this end: itself."""
+        return self
+
+    def interrupts(self, task: object) -> bool:
+        """Whether the end itself interrupts this task."""
+        return self.task is task
+
+
 class _Queue:
     """The leases of one length on one loop, oldest first."""
 
@@ -85,15 +132,19 @@ class _Queue:
         self.armed = False
 
     def add(self, task: asyncio.Task[Any]) -> Lease:
-        lease = Lease(task, self.loop.time() + self.length, self)
+        lease = Lease(task, clock.monotonic() + self.length, self)
         self.leases[lease] = None
         if not self.armed:
-            self.armed = True
-            self.loop.call_at(lease.at, self._ring)
+            self.arm()
         return lease
 
+    def arm(self) -> None:
+        """Set the timer, for the first of them."""
+        self.armed = True
+        self.loop.call_later(self.length, self._ring)
+
     def _ring(self) -> None:
-        now = self.loop.time()
+        now = clock.monotonic()
         while (oldest := next(iter(self.leases), None)) is not None and oldest.at <= now:
             del self.leases[oldest]
             oldest.fire()
@@ -101,7 +152,7 @@ class _Queue:
             self.armed = False
             _queues.pop((self.loop, self.length, self.epoch), None)
         else:
-            self.loop.call_at(oldest.at, self._ring)
+            self.loop.call_later(oldest.at - now, self._ring)
 
 
 class TrioLease:
@@ -142,6 +193,71 @@ class TrioLease:
         return self.scope.cancelled_caught
 
 
+def open_attempt(site: Site, start: float) -> AttemptEnd | None:
+    """Bound an attempt that began at ``start``, and publish that; None outside of an asyncio task.
+
+    For fused wrappers: the lease and the end are one object, and no function is called for what can stand here.
+    """
+    loop = _get_loop()
+    task = None if loop is None else _current_task(loop)
+    if task is None:
+        return None
+    queue: _Queue | None = site.queue
+    if queue is None or queue.loop is not loop or not queue.armed or queue.epoch != clock.epoch:
+        queue = site.queue = _queue_for(loop, site.limit)
+        if not queue.armed:
+            queue.arm()
+    end = AttemptEnd()
+    end.at = start + queue.length
+    end.task = task
+    end.queue = queue
+    end.cancelling = task.cancelling()
+    queue.leases[end] = None  # type: ignore[index] # it does all that a Lease does
+    end.token = _set_end(end)  # type: ignore[arg-type] # and all that an End does
+    _open_ends.append(None)
+    bypass.NAMESPACE["_slow"] = True
+    return end
+
+
+def close_attempt(end: AttemptEnd, error: BaseException | None = None) -> bool:
+    """The attempt is over; True when ``error`` is the cancellation that its end asked for."""
+    try:
+        _reset_end(end.token)  # type: ignore[arg-type] # set when it was opened
+    except ValueError:
+        pass  # left in another context, where it was never set
+    end.token = None
+    _open_ends.pop()
+    if end.last_failure is not None:
+        end.last_failure = None
+    queue = end.queue
+    if queue is not None and not end.fired:
+        queue.leases.pop(end, None)  # type: ignore[call-overload] # as above
+        return False
+    return end.settle(error)  # type: ignore[misc] # Lease's own, see above
+
+
+_set_end, _reset_end = ENDS.set, ENDS.reset
+_open_ends = bypass.OPEN_ENDS
+
+
+def _queue_for(loop: Loop, length: float) -> _Queue:
+    return _queues.get((loop, length, clock.epoch)) or _new_queue(loop, length)
+
+
+def _first_loop() -> Loop | None:
+    """Take asyncio's own functions when there is an asyncio."""
+    global _get_loop, _current_task
+    module = sys.modules.get("asyncio")
+    if module is None:
+        return None
+    _get_loop, _current_task = module._get_running_loop, module.current_task
+    return _get_loop()  # type: ignore[no-any-return] # asyncio's own function
+
+
+_get_loop: Callable[[], Any] = _first_loop
+_current_task: Callable[[Any], Any]
+
+
 def arm(length: float, *, shared: bool = True) -> Lease | TrioLease | None:
     """Have the current task cancelled after ``length`` seconds; None in sync code, which nothing interrupts.
 
@@ -156,9 +272,8 @@ def arm(length: float, *, shared: bool = True) -> Lease | TrioLease | None:
     if task is None:
         return None
     if not shared:
-        return Lease(task, loop.time() + length, None).alone()
-    queue = _queues.get((loop, length, clock.epoch))
-    return (queue or _new_queue(loop, length)).add(task)
+        return Lease(task, clock.monotonic() + length, None).alone()
+    return _queue_for(loop, length).add(task)
 
 
 def _new_queue(loop: Loop, length: float) -> _Queue:
