@@ -29,6 +29,8 @@ def nothing_left_behind() -> Iterator[None]:
     """After the test there is no end, and calls take the fused path again."""
     yield
     assert time_left() is None
+    assert not bypass.OPEN_ENDS
+    assert not bypass.is_watched()
     assert bypass.NAMESPACE["_slow"] is False
 
 

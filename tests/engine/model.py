@@ -63,7 +63,7 @@ def predict(policy: Retry, steps: list[Step], share: float, *, interrupts: bool,
             seen.elapsed += limit
             seen.result, fault = perdure.AttemptTimeout, Fault(FaultKind.AMBIGUOUS)
         else:
-            seen.elapsed = later(seen.elapsed, step.took, ticks=ticks)
+            seen.elapsed += step.took
             seen.result = step.outcome
             if isinstance(step.outcome, Leave):
                 return stopped(seen, "neutral")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +82,35 @@ def test_an_end_holds_and_changes_nothing_else(
         assert elapsed == pytest.approx(end)
     elif interrupts:
         assert error is not None, "a result that came after the end is not returned"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(("own", "until"), [(None, 10.0), (8.0, 8.0)])
+def test_an_attempt_that_outlives_the_block_around_its_task_has_its_own_bound_back(
+    loop: str, own: float | None, until: float
+) -> None:
+    """It began inside the block, so the block's end bounded it; that end is gone when the block is left."""
+    ended: list[object] = []
+
+    async def child() -> None:
+        try:
+            ended.append(await Retry(attempts=1, attempt_timeout=own)(clock.asleep)(10))
+        except perdure.AttemptTimeout as error:
+            ended.append(type(error))
+        ended.append(clock.now)
+
+    async def in_asyncio() -> None:
+        with perdure.deadline(5):
+            task = asyncio.ensure_future(child())
+            await clock.asleep(1)
+        await task
+
+    async def in_trio() -> None:
+        async with trio.open_nursery() as nursery:
+            with perdure.deadline(5):
+                nursery.start_soon(child)
+                await clock.asleep(1)
+
+    with VirtualClock() as clock:
+        run_async(loop, in_asyncio if loop == "asyncio" else in_trio)
+    assert ended == [None if own is None else perdure.AttemptTimeout, until]

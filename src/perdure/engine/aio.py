@@ -168,7 +168,10 @@ async def within_limit(run: Run, begin: Callable[[], Any] | None = None) -> Any:
 async def _timed(awaitable: Awaitable[Any], limit: float, run: Run, end: ambient.End | None) -> Any:
     """Await within ``limit`` seconds, published as an end for what runs inside; ``end``: the caller's, not ours."""
     lease = timers.arm(limit, shared=end is None and run.policy.shrink == 1.0)
-    published = ambient.publish(clock.monotonic() + limit, lease)
+    now, own = clock.monotonic(), run.attempt_timeout()
+    published = ambient.publish(now + limit, lease)
+    if end is not None:
+        ambient.borrow(published[0], end, None if own is None else now + own, lease)
     error: BaseException | None = None
     try:
         return await awaitable
@@ -181,6 +184,8 @@ async def _timed(awaitable: Awaitable[Any], limit: float, run: Run, end: ambient
             if lease is not None and lease.settle(error):
                 if end is None:
                     raise timed_out(limit) from error
+                if published[0].lender is None and own is not None:
+                    raise timed_out(own) from error
                 raise caller_is_done() from (end.last_failure or error)
         finally:
             error = None

@@ -29,11 +29,18 @@ __all__ = ["Deadline", "End", "Mode", "deadline", "nearest", "no_deadline", "tim
 
 
 class End:
-    """A moment on the monotonic clock, with the end around it; ``at`` None lifts all ends around it."""
+    """A moment on the monotonic clock, with the end around it; ``at`` None lifts all ends around it.
 
-    __slots__ = ("around", "at", "last_failure", "lease", "open")
+    An attempt that is bounded by the end of another task borrows it: it holds as long as that end is open, then
+    the attempt has its own bound back, ``own``.
+    """
+
+    __slots__ = ("around", "at", "borrowers", "last_failure", "lease", "lender", "open", "own")
 
     def __init__(self, at: float | None, around: End | None, lease: Lease | TrioLease | None = None) -> None:
+        self.lender: End | None = None
+        self.own: float | None = None
+        self.borrowers: list[TrioLease] | None = None  # what has to be told when it is closed
         self.at = at
         self.around = around
         self.lease = lease  # what interrupts the task that set this end
@@ -50,7 +57,7 @@ class CallEnd:
 
     __slots__ = ("__dict__", "at", "token")
 
-    around = lease = None
+    around = lease = lender = None
     last_failure: BaseException | None = None
     at: float
     token: Token[Any] | None
@@ -91,6 +98,8 @@ def nearest() -> End | None:
     """The open end that comes first, or None."""
     end, found = ENDS.get(), None
     while end is not None:
+        if end.lender is not None and not end.lender.open:
+            give_back(end)
         if end.open:
             if end.at is None:
                 break
@@ -98,6 +107,27 @@ def nearest() -> End | None:
                 found = end
         end = end.around
     return found
+
+
+def borrow(end: End, lender: End, own: float | None, lease: Lease | TrioLease | None) -> None:
+    """Have ``end`` hold only as long as its ``lender`` is open, and be at ``own`` afterwards."""
+    end.lender, end.own = lender, own
+    if lease is None:
+        return
+    lease.end = end
+    from perdure.engine.timers import TrioLease
+
+    if isinstance(lease, TrioLease) and isinstance(lender, End):
+        lender.borrowers = [*(lender.borrowers or ()), lease]
+
+
+def give_back(end: End) -> None:
+    """The end that this one was borrowed from is closed: from here on it is what it would have been by itself."""
+    end.lender = None
+    if end.own is None:
+        end.open = False
+    else:
+        end.at = end.own
 
 
 def nearest_at() -> float | None:
@@ -160,6 +190,9 @@ def retract(published: tuple[End, Token[End | None]]) -> None:
     bypass.close_end()
     end.open = False
     end.last_failure = None
+    borrowers, end.borrowers = end.borrowers, None
+    for lease in borrowers or ():
+        lease.let_go()
     try:
         ENDS.reset(token)
     except ValueError:

@@ -126,7 +126,11 @@ class Attempt:
             if limit is not None:
                 self._lease = timers.arm(limit, shared=self._caller is None and run.policy.shrink == 1.0)
         if limit is not None:
-            self._end = ambient.publish(clock.monotonic() + limit, self._lease)
+            now = clock.monotonic()
+            self._end = ambient.publish(now + limit, self._lease)
+            if self._caller is not None:
+                own = None if self._limit is None else now + self._limit
+                ambient.borrow(self._end[0], self._caller, own, self._lease)
         return self
 
     def __exit__(
@@ -157,6 +161,8 @@ class Attempt:
 
     def _timed_out(self, cancelled: BaseException | None) -> bool:
         caller, error = self._caller, None
+        if self._end is not None and self._end[0].lender is None and self._limit is not None:
+            caller = None  # its end was closed in the meantime, and this is the attempt's own
         cause = cancelled if caller is None else caller.last_failure or cancelled
         try:
             error = aio.timed_out(self._limit or 0.0) if caller is None else aio.caller_is_done()

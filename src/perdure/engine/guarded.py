@@ -10,6 +10,7 @@ from __future__ import annotations
 from perdure import clock, events
 from perdure.core.decide import Again, Stop
 from perdure.engine import ambient, ending, logs, queueing, shutdown, telling
+from perdure.engine.hosts import host_of
 from perdure.engine.naming import operation
 from perdure.engine.run import Run, text_of
 from perdure.engine.state import Passage
@@ -58,6 +59,15 @@ class GuardedRun(Run):
         self.passage: Passage | None = None if lease is None else Passage(lease, start)
         self.end: Any = None  # of the whole call, where a fused wrapper published it
         self.prepaid = False  # the budget was charged for an attempt that has not begun
+
+    def begin(self) -> None:
+        """See ``Run``; a look at which host the call goes to, where all hosts share one state."""
+        core = self.guard.core
+        if self.state is core.root and not core.warned and (self.args or self.kwargs):
+            host = host_of(self.args, self.kwargs)
+            if host is not None:
+                core.saw_host(host)
+        super().begin()
 
     # Before an attempt
 

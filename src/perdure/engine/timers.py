@@ -14,7 +14,7 @@ import math
 import sys
 
 from perdure import bypass, clock
-from perdure.engine.ambient import ENDS
+from perdure.engine.ambient import ENDS, give_back
 from perdure.engine.waiting import in_trio, maybe_loop
 
 TYPE_CHECKING = False
@@ -35,9 +35,10 @@ _queues: dict[tuple[Any, float, int], _Queue] = {}
 class Lease:
     """The right to run until a moment; afterwards the task is cancelled. Ends with ``settle``."""
 
-    __slots__ = ("at", "cancelling", "fired", "queue", "task", "timer")
+    __slots__ = ("at", "cancelling", "end", "fired", "queue", "task", "timer")
 
     def __init__(self, task: asyncio.Task[Any], at: float, queue: _Queue | None) -> None:
+        self.end: End | None = None  # what was published for it, where it was borrowed from another task's
         self.task = task
         self.at = at
         self.queue = queue
@@ -51,7 +52,14 @@ class Lease:
         return self
 
     def fire(self) -> None:
-        """The moment has come."""
+        """The moment has come; unless it was borrowed from an end that is closed by now."""
+        if self.end is not None and self.end.lender is not None and not self.end.lender.open:
+            give_back(self.end)
+            self.timer = None
+            if self.end.open and self.end.at is not None:
+                self.at = self.end.at
+                self.alone()
+            return
         self.fired = True
         self.timer = None  # it holds this method, and so this lease
         self.task.cancel()
@@ -87,8 +95,10 @@ class AttemptEnd:
     __slots__ = ("__dict__", "at", "cancelling", "queue", "task", "token")
 
     around: End | None = None
+    end: End | None = None
     fired: bool = False
     last_failure: BaseException | None = None
+    lender: End | None = None
     timer: asyncio.TimerHandle | None = None
     at: float
     cancelling: int
@@ -158,15 +168,17 @@ class _Queue:
 class TrioLease:
     """The same on trio: a cancel scope, entered and left by hand."""
 
-    __slots__ = ("at", "handle", "scope", "task")
+    __slots__ = ("at", "end", "handle", "scope", "task", "token")
 
     def __init__(self, length: float) -> None:
         import trio
 
+        self.token = trio.lowlevel.current_trio_token()
+        self.end: End | None = None  # as of a Lease
         self.task: object = trio.lowlevel.current_task()
         self.handle: Any = None
         self.scope = trio.CancelScope()
-        self.at = (clock.monotonic() if clock.virtual is not None else trio.current_time()) + length
+        self.at = self._now() + length
         self.resume()
         self.scope.__enter__()
 
@@ -182,6 +194,28 @@ class TrioLease:
             self.handle = clock.virtual.call_later(self.at - clock.monotonic(), self.scope.cancel)
         else:
             self.scope.deadline = self.at
+
+    def let_go(self) -> None:
+        """The end that it was borrowed from is closed, by whichever thread."""
+        try:
+            self.token.run_sync_soon(self._let_go)
+        except Exception:  # noqa: BLE001, S110 - its loop has ended, and the attempt with it
+            pass
+
+    def _let_go(self) -> None:
+        end = self.end
+        if end is None or end.lender is None:
+            return
+        give_back(end)
+        self.pause()
+        if end.open and end.at is not None:
+            self.at = self._now() + (end.at - clock.monotonic())
+            self.resume()
+
+    def _now(self) -> float:
+        import trio
+
+        return clock.monotonic() if clock.virtual is not None else trio.current_time()
 
     def settle(self, error: BaseException | None) -> bool:
         """Leave the scope; True when it swallowed the cancellation it asked for."""
