@@ -7,6 +7,7 @@
   for durations. In ``sh`` blocks every ``perdure run`` is run with ``--explain``.
 - ``toml`` blocks are loaded, and lie in the current folder for the blocks after them.
 - Relative links lead somewhere, tables name every field, kind, stop reason and event, pages every public name.
+- Each page in ``docs/policies`` has the same headings, the fields of its policy with their defaults, and a diagram.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ import pytest
 
 import perdure
 from perdure import config, faults, testing
+from perdure.engine import logs
 from perdure.faults.builtin import RULES as BUILTIN
 from perdure.faults.kinds import Fault, FaultKind, Safety
+from perdure.parts import UNSET
 from perdure.testing import VirtualClock, no_waits, record_events
 
 if TYPE_CHECKING:
@@ -61,6 +64,19 @@ BEFORE = {
             async def audit(what): await asyncio.sleep(2)
     """,
 }
+PLAIN_BLOCKS = {"", "text", "json", "mermaid"}
+POLICIES = {
+    "retry": perdure.Retry,
+    "breaker": perdure.Breaker,
+    "budget": perdure.Budget,
+    "gate": perdure.Gate,
+    "rate-limit": perdure.RateLimit,
+    "bulkhead": perdure.Bulkhead,
+    "timeouts": perdure.Timeouts,
+    "hedge": perdure.Hedge,
+    "fallback": perdure.Fallback,
+}
+HEADINGS = ["When", "Usage", "Defaults", "Events", "What happens", "Do / Don't", "What it cannot do"]
 FIXTURES = {
     "perdure_clock": lambda: VirtualClock(seed=0),
     "perdure_no_waits": no_waits,
@@ -240,7 +256,7 @@ def test_the_readme_stays_short() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_that_are_not_run_say_why(name: str) -> None:
     for block in blocks(ROOT / name):
-        assert block.info in {"", "python", "python no-run", "console", "sh", "text", "toml", "json"}, block
+        assert block.info in {*PLAIN_BLOCKS, "python", "python no-run", "console", "sh", "toml"}, block
         if block.info == "python no-run":
             assert re.fullmatch(r"<!-- .*not run.* -->", block.comment), f"{name}:{block.line}: why?"
 
@@ -265,8 +281,9 @@ def anchors(page: Path) -> set[str]:
 
 def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "index.md" or f"({page.name})" in index
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").as_posix()
+        assert name == "index.md" or f"({name})" in index
 
 
 def mentioned(text: str, prefix: str, names: Iterable[str]) -> list[str]:
@@ -301,6 +318,123 @@ def test_the_table_of_defaults_is_that_of_retry() -> None:
     table = {row[0].strip("`"): row[1].strip("`") for row in rows("docs/retry.md", "## Defaults")[2:]}
     written = {one.name: repr(one.default).replace("'", '"') for one in fields(perdure.Retry) if one.init}
     assert table == written | {"backoff": "Exponential()"}
+
+
+def defaults(table: list[list[str]]) -> dict[str, str]:
+    """The first two cells of each row of a table of fields."""
+    return {row[0].strip("`"): row[1].strip("`") for row in table[2:]}
+
+
+def written(what: type, **shown: str) -> dict[str, str]:
+    """What the table of a class has to say: the parameters with their defaults."""
+    found: dict[str, str] = {}
+    for name, one in signature(what).parameters.items():
+        named = {one.empty: "required", UNSET: "not given"}
+        is_plain = isinstance(one.default, (int, float, str, type(None)))
+        found[name] = repr(one.default).replace("'", '"') if is_plain else named.get(one.default, "?")
+    return found | shown
+
+
+def test_there_is_a_page_for_each_policy_and_no_other() -> None:
+    assert {page.stem for page in (ROOT / "docs" / "policies").iterdir()} == POLICIES.keys()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_page_of_a_policy_has_the_headings_in_their_order(name: str) -> None:
+    text = without_blocks(ROOT / "docs" / "policies" / f"{name}.md")
+    assert re.findall(r"^## (.*)$", text, flags=re.MULTILINE) == HEADINGS
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_page_of_a_policy_lists_its_fields_with_their_defaults(name: str) -> None:
+    shown = {"backoff": "Exponential()"} if name == "retry" else {}
+    assert defaults(rows(f"docs/policies/{name}.md", "## Defaults")) == written(POLICIES[name], **shown)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_page_of_a_policy_draws_a_call_that_goes_well_and_one_that_does_not(name: str) -> None:
+    page = ROOT / "docs" / "policies" / f"{name}.md"
+    section = page.read_text(encoding="utf-8").partition("\n## What happens\n")[2].partition("\n## ")[0]
+    drawn = [block for block in blocks(page) if block.kind == "mermaid"]
+    assert drawn
+    for block in drawn:
+        assert block.text in section
+        assert well_drawn(block.text) == []
+        assert re.search(r"-->>\w+: .*value", block.text), "it goes well"
+        assert re.search(r"--x\w+: ", block.text), "it does not"
+
+
+def well_drawn(diagram: str) -> list[str]:
+    """The lines of a sequence diagram that mermaid would not understand, as far as pages use it."""
+    first, *lines = diagram.strip().splitlines()
+    names = set(re.findall(r"^ +participant (\w+) as ", diagram, flags=re.MULTILINE))
+    bad = [first] if first != "sequenceDiagram" else []
+    depth = 0
+    for line in map(str.strip, lines):
+        message = re.fullmatch(r"(\w+)(?:->>|-->>|--x)(\w+): [^;#]+", line)
+        note = re.fullmatch(r"Note over (\w+)(?:,(\w+))?: [^;#]+", line)
+        used = {one for found in (message, note) if found for one in found.groups() if one}
+        depth += line.startswith("loop ")
+        depth -= line == "end"
+        is_plain = line == "end" or re.fullmatch(r"(?:participant \w+ as|loop) [^;#]+", line)
+        if not (message or note or is_plain) or not used <= names or re.search(r": .*\bend\b", line):
+            bad.append(line)
+    return bad if depth == 0 else [*bad, "loop without end"]
+
+
+def test_a_diagram_that_mermaid_would_not_understand_is_found() -> None:
+    start = "sequenceDiagram\n    participant A as caller\n    participant B as breaker\n"
+    assert well_drawn(f"{start}    loop twice\n    A->>B: call\n    end\n    Note over A,B: both\n") == []
+    for line in (
+        "A->>D: call",
+        "A->>B",
+        "A->>B: the end of it",
+        "A->B: call",
+        "loop twice",
+        "Note over C: x",
+        "A--xB: a; b",
+    ):
+        assert well_drawn(f"{start}    {line}\n"), line
+
+
+def test_the_table_of_a_dependency_has_its_parameters() -> None:
+    shown = {"retry": "Retry()", "budget": "Budget()", "gate": "Gate()"}
+    table = defaults(rows("docs/dependency.md", "## Declare it"))
+    assert table == written(perdure.Dependency, **shown)
+
+
+def told_in_source() -> set[str]:
+    """The names of events that the source tells, wherever it does."""
+    families = "call|attempt|retry|breaker|gate|limit|hedge|fallback|budget|deadline"
+    sources = [*(ROOT / "src/perdure/core").glob("*.py"), *(ROOT / "src/perdure/engine").glob("*.py")]
+    text = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    return set(re.findall(rf'"((?:{families})\.[a-z_]+)"', text))
+
+
+def test_the_pages_list_every_event_there_is_and_no_other() -> None:
+    listed = code_in(row[0] for row in rows("docs/retry.md", "## Events and log lines"))
+    for name in POLICIES.keys() - {"retry"}:
+        table = rows(f"docs/policies/{name}.md", "## Events")
+        assert table, name
+        listed |= code_in(row[0] for row in table)
+    assert {name for name in listed if "." in name} == told_in_source()
+
+
+def test_the_table_of_log_lines_of_a_dependency_is_that_of_the_code() -> None:
+    table = rows("docs/dependency.md", "## Events and log lines")[2:]
+    listed = {row[0].strip("`"): (row[1], float(row[3].removesuffix(" s") or 0)) for row in table}
+    lines = {name: (logging.getLevelName(level), quiet) for name, (level, _, quiet) in logs._LINES.items()}
+    assert listed == lines
+
+
+def test_the_table_of_a_snapshot_has_its_fields() -> None:
+    made = perdure.Dependency("seen", breaker=perdure.Breaker())
+    table = rows("docs/dependency.md", "## Snapshot")[2:]
+    snapshot = made.snapshot()
+    assert code_in(row[0] for row in table) == snapshot.keys()
+    cells = {row[0].strip("`"): code_in([row[1]]) for row in table}
+    for name in ("counters", "latency", "budget", "gate", "breaker"):
+        assert snapshot[name].keys() <= cells[name], name
 
 
 def test_the_tables_name_every_stop_reason_kind_and_safety() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from perdure.config import load, reload
     from perdure.core.backoff import Backoff, Exponential
     from perdure.core.explain import Explanation
     from perdure.core.shapes import Constant, Decorrelated, Fibonacci, Incremental, Linear, Schedule
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "perdure.config": "load reload",
     "perdure.core.backoff": "Backoff Exponential",
     "perdure.core.explain": "Explanation",
     "perdure.core.shapes": "Constant Decorrelated Fibonacci Incremental Linear Schedule",
@@ -117,8 +119,10 @@ __all__ = [
     "deadline",
     "dependencies",
     "listen",
+    "load",
     "no_deadline",
     "permanent",
+    "reload",
     "retry",
     "time_left",
     "transient",

@@ -38,7 +38,8 @@ def check_seconds(
     if value is None and optional:
         return
     least = f"> {above:g}" if above is not None else ">= 0"
-    if not is_number(value) or not (value > above if above is not None else value >= 0):
+    number: Any = value
+    if not is_number(value) or not (number > above if above is not None else number >= 0):
         raise refuse(field, f"must be a finite {unit} {least}{', or None' if optional else ''}", value)
 
 
@@ -46,7 +47,8 @@ def check_share(field: str, value: Any, *, optional: bool = False) -> None:
     """A share in (0, 1]; None where ``optional``."""
     if value is None and optional:
         return
-    if not is_number(value) or not 0 < value <= 1:
+    number: Any = value
+    if not is_number(value) or not 0 < number <= 1:
         raise refuse(field, f"must be a share in (0, 1]{', or None' if optional else ''}", value)
 
 

@@ -1,4 +1,4 @@
-"""Policies from TOML: ``perdure.toml``, or ``[tool.perdure]`` in ``pyproject.toml``.
+"""Dependencies and policies from TOML: ``perdure.toml``, or ``[tool.perdure]`` in ``pyproject.toml``.
 
 ::
 
@@ -8,56 +8,108 @@
     on = ["ConnectionError", "throttled"]
     backoff = { kind = "exponential", base = 0.2, cap = "5s", jitter = "full" }
 
-    [dependencies.payments.retry]     # the same fields
-    attempts = 3
+    [dependencies.payments]           # goes over what code declares under that name, field by field
+    preset = "patient"
+    safety = "keyed"
+    hedge = false                     # a part that is off
 
-Errors name the file, the line where the table begins, the path in it, the range and the value.
+    [dependencies.payments.breaker]
+    cooldown = "30s"
+
+Errors name the file, the line, the path in it, the range and the value.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from _thread import RLock
 from pathlib import Path
 
-from perdure.durations import seconds
+from perdure import bypass, events, registry
+from perdure import toml_values as values
+from perdure.dependency import empty
+from perdure.engine import logs
 from perdure.errors import ConfigError
-from perdure.policies import FOREVER, Retry
+from perdure.overlays import Overlay
+from perdure.policies import Retry
+from perdure.toml_places import Where, table_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from perdure.core.backoff import Backoff
+    from perdure.dependency import Dependency
 
-__all__ = ["find_file", "load_policies", "retry_from"]
+__all__ = ["find_file", "load", "load_policies", "reload", "retry_from"]
 
 FILES = ("perdure.toml", "pyproject.toml")
-_DURATIONS = {"deadline", "attempt_timeout", "hint_cap"}
-_NOT_IN_FILES = {"reject", "refresh"}
+_lock = RLock()
+
+
+def load(path: str | Path | None = None, *, discover: bool = True) -> dict[str, Dependency]:
+    """Declare the dependencies of a TOML file, or change those that code declared; gives them by name.
+
+    Each is a table ``dependencies.NAME`` with the parts of a Dependency as tables in it. What code declared under
+    the same name, before or after, keeps the fields that the file does not name. State, calls in flight and
+    decorated functions stay. Files loaded later go over earlier ones. Without a path, ``perdure.toml`` or a
+    ``pyproject.toml`` with ``[tool.perdure]`` is looked for in the current directory and those above it; none found
+    gives {}. ``discover=False`` with no path gives {} at once.
+
+    Raises ConfigError for a file that cannot be read or says something that cannot work; then nothing changes.
+    Thread and task safe.
+    """
+    file = _chosen(path, discover=discover)
+    if file is None:
+        return {}
+    with _lock:
+        here = str(file.resolve())
+        found = _overlays(file)
+        registry.overlay({**registry.layers(), here: found}, empty)
+        known = registry.dependencies()
+        return {name: known[name] for name in found}
+
+
+def reload() -> list[str]:
+    """Read the loaded files again and go by what they say now; gives the names of the dependencies that changed.
+
+    Breakers stay open, budgets keep their tokens, calls in flight end as they began. All or nothing: raises
+    ConfigError where a file cannot be read or cannot work, and then nothing changes. An event ``config.reloaded``
+    of each dependency that changed and one log line tell. What a file no longer names is again as code declared it.
+    Thread and task safe.
+    """
+    with _lock:
+        changed = registry.overlay({file: _overlays(Path(file)) for file in registry.layers()}, empty)
+    for name in changed:
+        if events.listeners:
+            events.emit(events.Event(name="config.reloaded", dependency=name))
+    if changed:
+        logs.warn(f"configuration reloaded: {', '.join(changed)}", logs.INFO, event="config.reloaded")
+    return changed
 
 
 def load_policies(path: str | Path | None = None, *, discover: bool = True) -> dict[str, Retry]:
     """The policies of a TOML file by name: tables ``policies.NAME`` and ``dependencies.NAME.retry``.
 
-    Without a path, ``perdure.toml`` or a ``pyproject.toml`` with ``[tool.perdure]`` is looked for in the current
-    directory and those above it; none found gives {}. ``discover=False`` with no path gives {} at once.
+    Looks for a file as ``load`` does, and declares nothing.
 
     Raises ConfigError for a file that cannot be read or says something that cannot work. Thread and task safe.
     """
-    if path is None:
-        file = find_file() if discover else None
-        if file is None:
-            return {}
-    else:
-        file = Path(path)
-    text = _read(file)
+    file = _chosen(path, discover=discover)
+    if file is None:
+        return {}
     found: dict[str, Retry] = {}
-    for where, name, table in _tables(_parse(text, file), file):
-        try:
-            found[name] = retry_from(table, name=name)
-        except ConfigError as error:
-            raise ConfigError(f"{file}:{_line_of(text, where)}: {where}: {error}") from None
+    root, where = _root(file)
+    for name, table, here in _named(root, "policies", where):
+        found[name] = _retry(name, table, here)
+    for name, table, here in _named(root, "dependencies", where):
+        given: Any = table.get("retry", {})
+        if values.is_off(given) or not table.keys() & {"retry", "preset"}:
+            continue
+        retry = table_of(given)
+        if retry is None:
+            raise here.error(f"retry must be a table, or false, got {given!r}", table)
+        preset = {"preset": table["preset"]} if "preset" in table else {}
+        found[name] = _retry(name, {**preset, **retry}, here / "retry")
     return found
 
 
@@ -74,123 +126,70 @@ def find_file() -> Path | None:
 
 def retry_from(table: dict[str, Any], *, name: str | None = None) -> Retry:
     """A Retry from plain values, as a TOML table has them; raises ConfigError as Retry does."""
-    known = {one.name for one in fields(Retry) if one.init} - _NOT_IN_FILES
-    given: dict[str, Any] = {} if name is None else {"name": name}
-    for field, value in table.items():
-        if field not in known:
-            raise ConfigError(
-                f"{field} is not a field of a policy ({', '.join(sorted(known))}), got {value!r}"
-            )
-        given[field] = _value(field, value)
-    return Retry(**given)
+    named: dict[str, Any] = {} if name is None else {"name": name}
+    return Retry(**{**named, **values.retry_fields(table)})
 
 
-def _value(field: str, value: Any) -> Any:
-    if field == "deadline" and value == "forever":
-        return FOREVER
-    if field in {"deadline", "attempt_timeout", "attempts"} and value == "none":
-        return None
-    if field in _DURATIONS:
-        return seconds(value, field=field)
-    if field in {"on", "never"}:
-        return _wanted(field, value)
-    readers = {"backoff": _backoff, "safety": _safety}
-    return readers[field](value) if field in readers else value
-
-
-def _backoff(value: Any) -> Backoff:
-    from perdure.core import backoff, shapes
-
-    kinds: dict[str, type[Backoff]] = {
-        "exponential": backoff.Exponential,
-        **{name.lower(): getattr(shapes, name) for name in shapes.__all__ if name != "AfterImmediate"},
-    }
-    table: dict[str, Any] = value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
-    if not isinstance(table.get("kind"), str) or table["kind"] not in kinds:
-        raise ConfigError(f"backoff must be a table with kind = one of {', '.join(kinds)}, got {value!r}")
-    amounts = {"base", "cap", "step", "first", "unit", "delay"}
-    given: dict[str, Any] = {
-        key: seconds(one, field=f"backoff.{key}") if key in amounts else one
-        for key, one in table.items()
-        if key not in {"kind", "after_immediate"}
-    }
-    if "delays" in given:
-        given["delays"] = [
-            seconds(one, field=f"backoff.delays[{i}]") for i, one in enumerate(_listed(given["delays"]))
-        ]
+def _retry(name: str, table: dict[str, Any], where: Where) -> Retry:
     try:
-        made = kinds[table["kind"]](**given)
-    except TypeError as error:
-        raise ConfigError(f"backoff of kind {table['kind']}: {error}") from None
-    return made.after_immediate() if table.get("after_immediate") else made
+        return retry_from(table, name=name)
+    except ConfigError as error:
+        raise where.error(error, table) from None
 
 
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ConfigError(f"backoff.delays must be a list of durations, got {value!r}")
-    delays: list[Any] = value  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
-    return delays
+# Dependencies
 
 
-def _wanted(field: str, value: Any) -> tuple[Any, ...]:
-    """Builtin exception names and fault kinds; what needs an import is set in code."""
-    import builtins
-
-    from perdure.faults import FaultKind
-
-    kinds = {kind.value: kind for kind in FaultKind}
-    wanted: list[Any] = []
-    several: list[Any] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
-    for one in several:
-        found = (kinds.get(one) or getattr(builtins, one, None)) if isinstance(one, str) else None
-        if found is None:
-            raise ConfigError(
-                f"{field} takes names of builtin exceptions and of fault kinds ({', '.join(kinds)}), got {one!r}"
+def _overlays(file: Path) -> dict[str, registry.Override]:
+    root, where = _root(file)
+    found: dict[str, registry.Override] = {}
+    for name, table, here in _named(root, "dependencies", where):
+        try:
+            values.check_names(
+                table, {"preset", "safety", "retry", *values.PARTS}, "a part of a dependency in a file"
             )
-        wanted.append(found)
-    return tuple(wanted)
+        except ConfigError as error:
+            raise here.error(error, table) from None
+        found[name] = Overlay(table, here)
+    return found
 
 
-def _safety(value: Any) -> Any:
-    from perdure.faults import Safety
-
-    for one in Safety:
-        if one.value == value:
-            return one
-    raise ConfigError(f"safety must be one of {', '.join(Safety)}, got {value!r}")
+# Files
 
 
-def _tables(data: dict[str, Any], file: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Path, name and table of each policy in the file."""
-    root, prefix = data, ""
+def _chosen(path: str | Path | None, *, discover: bool) -> Path | None:
+    if path is not None:
+        return Path(path)
+    return find_file() if discover else None
+
+
+def _root(file: Path) -> tuple[dict[str, Any], Where]:
+    """The table that holds ``policies`` and ``dependencies``."""
+    text = _read(file)
+    root, where = _parse(text, file), Where.of(file, text)
     if file.name == "pyproject.toml":
-        root, prefix = _table(_table(data, "tool", file), "perdure", file), "tool.perdure."
-    for name, table in _named(root, "policies", file, prefix):
-        yield f"{prefix}policies.{name}", name, table
-    for name, table in _named(root, "dependencies", file, prefix):
-        if "retry" in table:
-            yield f"{prefix}dependencies.{name}.retry", name, _table(table, "retry", file)
+        for key in ("tool", "perdure"):
+            root, where = _table(root, key, where), where / key
+    try:
+        values.check_names(root, ("policies", "dependencies"), "a table of perdure")
+    except ConfigError as error:
+        raise where.error(error, root) from None
+    return root, where
 
 
-def _table(parent: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
+def _named(root: dict[str, Any], section: str, where: Where) -> Iterator[tuple[str, dict[str, Any], Where]]:
+    """Name, table and place of each policy or dependency."""
+    tables = _table(root, section, where)
+    for name in tables:
+        yield name, _table(tables, name, where / section), where / section / name
+
+
+def _table(parent: dict[str, Any], name: str, where: Where) -> dict[str, Any]:
     found: Any = parent.get(name, {})
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: {name} must be a table, got {found!r}")
-    table: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
+    table = table_of(found)
+    if table is None:
+        raise where.error(f"{name} must be a table, got {found!r}", parent)
     return table
-
-
-def _named(
-    root: dict[str, Any], section: str, file: Path, prefix: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    given: Any = root.get(section, {})
-    if not isinstance(given, dict):
-        raise ConfigError(f"{file}: {prefix}{section} must be a table of tables, got {given!r}")
-    tables: dict[str, Any] = given  # pyright: ignore[reportUnknownVariableType] # narrowed from Any
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise ConfigError(f"{file}: {prefix}{section}.{name} must be a table, got {table!r}")
-        yield name, table
 
 
 def _read(file: Path) -> str:
@@ -209,12 +208,9 @@ def _parse(text: str, file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: not valid TOML: {error}") from None
 
 
-def _line_of(text: str, where: str) -> int:
-    """The line of the table's header, or of the nearest one that contains it; 1 where it has none."""
-    path = where
-    while path:
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.strip().replace('"', "").startswith(f"[{path}]"):
-                return number
-        path = path.rpartition(".")[0]
-    return 1
+def _new_lock() -> None:
+    global _lock  # noqa: PLW0603 - a thread that held it is not in the child
+    _lock = RLock()
+
+
+bypass.after_fork(_new_lock)

@@ -167,6 +167,12 @@ class _View:
 
         restore(self._guard, owner)
 
+    def reset(self) -> None:
+        """Close the breaker, open the gate and fill the budget by hand; isolations stay. Thread and task safe."""
+        from perdure.engine.operators import reset
+
+        reset(self._guard)
+
     def to_dict(self) -> dict[str, Any]:
         """The breaker's state and that of all keys, ready for JSON, for a warm start by ``from_dict``.
 
@@ -270,3 +276,8 @@ class Dependency(_View):
 
     def __repr__(self) -> str:
         return f"Dependency({self.name!r}{self._guard.settings.shown()})"
+
+
+def empty() -> Dependency:
+    """One that has no guard yet, for those that files declare."""
+    return object.__new__(Dependency)

@@ -118,7 +118,8 @@ def overlay(layers: Layers, make: Callable[[], Dependency]) -> list[str]:
     with _lock:
         changes: dict[str, tuple[Settings | None, Settings]] = {}
         new: dict[str, tuple[Settings, str]] = {}
-        for name, place in _named(_layers, layers).items():
+        places = _named(_layers, layers)
+        for name, place in places.items():
             entry = _known.get(name)
             settings = _overlaid(name, None if entry is None else entry.written, layers)
             if entry is None:
@@ -126,7 +127,7 @@ def overlay(layers: Layers, make: Callable[[], Dependency]) -> list[str]:
                     new[name] = settings, place
             else:  # what only a file declared and no file says any more stays as it was
                 changes[name] = entry.written, settings or entry.written or entry.settings
-        changed = _swap(changes)
+        changed = _swap(changes, places)
         for name, (settings, place) in new.items():
             _new(make(), name, None, settings, place)
         _layers.clear()
@@ -163,13 +164,17 @@ def swap(name: str, settings: Settings) -> bool:
         return bool(_swap({name: (settings, settings)}))
 
 
-def _swap(changes: dict[str, tuple[Settings | None, Settings]]) -> list[str]:
+def _swap(
+    changes: dict[str, tuple[Settings | None, Settings]], places: dict[str, str] | None = None
+) -> list[str]:
     """Swap what code wrote and what calls go by, of several or of none; gives the names that changed."""
     plan: list[tuple[str, Entry, list[tuple[Guard, Settings]]]] = []
     for name, (written, settings) in changes.items():
         before = _known[name]
         entry = Entry(before.made, written, settings, before.guard)
-        views = [] if settings == before.settings else _views(name, before.guard, settings)
+        views = (
+            [] if settings == before.settings else _views(before.guard, settings, (places or {}).get(name))
+        )
         plan.append((name, entry, views))
     woken: list[Any] = []
     for name, entry, views in plan:
@@ -187,7 +192,7 @@ def _swap(changes: dict[str, tuple[Settings | None, Settings]]) -> list[str]:
     return changed_names
 
 
-def _views(name: str, root: Guard, settings: Settings) -> list[tuple[Guard, Settings]]:
+def _views(root: Guard, settings: Settings, place: str | None) -> list[tuple[Guard, Settings]]:
     """The dependency and all its views with their new values, checked."""
     settings.check()
     with root.core.lock:
@@ -198,7 +203,10 @@ def _views(name: str, root: Guard, settings: Settings) -> list[tuple[Guard, Sett
         try:
             changed.check()
         except ConfigError as error:
-            raise ConfigError(f"{error} (in {name}.using({', '.join(guard.changes)}))") from None
+            where = "" if place is None else f"{place}: "
+            raise ConfigError(
+                f"{where}dependencies.{root.core.name}, as seen by using({', '.join(guard.changes)}): {error}"
+            ) from None
         planned.append((guard, changed))
     return planned
 

@@ -330,3 +330,59 @@ Retry(tries=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 Retry(3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 perdure.retry(tries=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 policy.attempts = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# A dependency, its views and its parts.
+
+payments = perdure.Dependency(
+    "payments",
+    retry=Retry(attempts=3),
+    timeouts=perdure.Timeouts(read=5, total=20),
+    budget=perdure.Budget(max_ratio=0.1),
+    gate=perdure.Gate.throttle(k=2),
+    breaker=perdure.Breaker(failures=3, mode="shadow"),
+    rate_limit=perdure.RateLimit(100, per=1, max_wait=2),
+    bulkhead=perdure.Bulkhead(10, queue=5),
+    hedge=perdure.Hedge(delay=0.1),
+    fallback=perdure.Fallback(value=None),
+    safety=Safety.SAFE,
+    on_exhausted=lambda told: told.attempts,
+    key=plain,
+)
+perdure.Dependency("bare", retry=None, budget=None, gate=None)
+eu = payments.at("eu-west")
+patient = payments.using(retry=None, timeouts=None, fallback=perdure.Fallback(plain))
+
+assert_type(payments(plain)("/"), bytes)
+assert_type(payments.call(plain, "/"), bytes)
+assert_type(payments.outcome(plain, "/"), Outcome[bytes])
+assert_type(payments.name, str)
+assert_type(perdure.dependencies(), dict[str, perdure.Dependency])
+payments.call(plain, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+payments.using(breaker=None)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+perdure.Dependency("x", breaker=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+perdure.Breaker(tries=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+@patient
+async def pay(amount: int) -> str:
+    return str(amount)
+
+
+@eu
+def stored(amount: int) -> str:
+    return str(amount)
+
+
+async def use_dependency() -> None:
+    assert_type(await pay(3), str)
+    assert_type(stored(3), str)
+    assert_type(await payments.outcome(later, "/"), Outcome[bytes])
+    assert_type(await eu.call(later, "/"), bytes)
+    for attempt in payments:
+        with attempt:
+            assert_type(attempt.result(3), int)
+    async for attempt in eu:
+        with attempt:
+            assert_type(attempt.number, int)
+    assert_type(perdure.carry(plain)("/"), bytes)

@@ -47,9 +47,13 @@ def gate(state: GateState, rule: Rule) -> None:
     state.limit = rule.ceiling if was_open else min(rule.ceiling, max(rule.floor, state.limit))
 
 
-def bucket(state: Bucket, fresh: Bucket, ok: int) -> None:
-    """Take over income and cap of ``fresh``, after what was earned so far was paid in at the old rate."""
-    state._tokens = min(fresh.cap, state.tokens(ok))
+def bucket(state: Bucket, fresh: Bucket, ok: int, *, is_untouched: bool) -> None:
+    """Take over income and cap of ``fresh``, after what was earned so far was paid in at the old rate.
+
+    One that is untouched has at least what ``fresh`` starts with: a first call may need it for its attempts.
+    """
+    tokens = max(state.tokens(ok), fresh._tokens) if is_untouched else state.tokens(ok)
+    state._tokens = min(fresh.cap, tokens)
     state.cap, state.per_success = fresh.cap, fresh.per_success
 
 

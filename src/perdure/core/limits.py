@@ -186,6 +186,11 @@ class Places:
         """
         return self._line.pop(id(waiter), None) is None
 
+    def alone(self, taken: int) -> None:
+        """Go on with so many places taken and nobody in line: in a forked child all others are gone."""
+        self.taken = taken
+        self._line.clear()
+
     def leave(self) -> object | None:
         """Give a place up: the waiter that has it now, which is to be woken, or None where nobody waits."""
         if not self.taken:

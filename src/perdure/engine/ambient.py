@@ -248,6 +248,12 @@ class Deadline:
         finally:
             del error, last_failure
 
+    def has_come(self) -> bool:
+        """Whether the end has come and interrupts the block."""
+        lease = self._lease
+        scope = getattr(lease, "scope", None)
+        return bool(getattr(lease, "fired", False) or (scope is not None and scope.cancel_called))
+
     async def __aenter__(self) -> Self:
         return self.__enter__()
 

@@ -123,6 +123,9 @@ class Attempt:
         limit = self._limit
         if self._interrupts:
             limit, self._caller = ambient.bound(limit)
+            left = run.left_of_total()
+            if left is not None and (limit is None or left < limit):
+                limit, self._caller = left, ambient.End(clock.monotonic() + left, None)
             if limit is not None:
                 self._lease = timers.arm(limit, shared=self._caller is None and run.policy.shrink == 1.0)
         if limit is not None:

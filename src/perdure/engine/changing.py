@@ -73,7 +73,7 @@ def _budget(state: State, kit: Kit, now: float) -> None:
     if bucket is None:
         state.bucket = None
     elif state.bucket is not None:
-        changed.bucket(state.bucket, bucket, ok)
+        changed.bucket(state.bucket, bucket, ok, is_untouched=_is_untouched(state))
     else:
         bucket._seen = ok
         state.bucket = bucket
@@ -84,6 +84,11 @@ def _budget(state: State, kit: Kit, now: float) -> None:
     else:
         share._seen = first
         state.share = share
+
+
+def _is_untouched(state: State) -> bool:
+    """Whether nothing was taken from its budget yet, as where a file is loaded at the start of the program."""
+    return state.whole is None and not any(state.counts.get(what) for what in ("retries", "hedges"))
 
 
 def _rate(state: State, old: Kit, kit: Kit, now: float) -> None:

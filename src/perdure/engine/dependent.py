@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from perdure import bypass, clock
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, is_awaitable
-from perdure.engine import aio, ambient, ending, fallbacks, shutdown, sync, telling, timers
+from perdure.core.decide import Stop
+from perdure.engine import aio, ambient, ending, fallbacks, shutdown, sync, timers
 from perdure.engine.calls import colour_of
 from perdure.engine.fused import wrap_guarded
 from perdure.engine.guarded import GuardedRun
 from perdure.errors import DeadlineExceeded
+from perdure.faults import Fault, FaultKind
 from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
@@ -31,7 +33,7 @@ def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A whole sync call on the general path."""
     if site.is_quick and not bypass.is_watched() and ambient.ENDS.get() is None:
         lease, start = site.state.fast, clock.monotonic()
-        if lease is not None and start < site.state.due:
+        if lease is not None and start < site.state.due and site.state.fly():
             return _quickly(site, args, kwargs, start, lease)
     return call(GuardedRun(site.guard, site.fn, args, kwargs, state=site.state))
 
@@ -40,14 +42,13 @@ def ageneral(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Await
     """A whole async call on the general path."""
     if site.is_quick and not bypass.is_watched() and ambient.ENDS.get() is None:
         lease, start = site.state.fast, clock.monotonic()
-        if lease is not None and start < site.state.due:
+        if lease is not None and start < site.state.due and site.state.fly():
             return _aquickly(site, args, kwargs, start, lease)
     return acall(GuardedRun(site.guard, site.fn, args, kwargs, state=site.state))
 
 
 def _quickly(_site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], _start: float, lease: Lease) -> Any:
     """What the fused wrapper does, for a call that came here for the sake of an end which is not around it."""
-    _site.state.flight.append(None)
     try:
         value = _site.fn(*args, **kwargs)
     except BaseException as error:
@@ -68,7 +69,6 @@ async def _aquickly(
     _site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], _start: float, lease: Lease
 ) -> Any:
     """The same for an async function."""
-    _site.state.flight.append(None)
     try:
         value = await _site.fn(*args, **kwargs)
     except BaseException as error:
@@ -225,15 +225,21 @@ def _within_total(run: GuardedRun, total: float) -> Any:
 
 async def _awithin_total(run: GuardedRun, total: float) -> Any:
     """Attempts under the end of the call, which interrupts them."""
-    block = ambient.Deadline(total)
+    run.block = block = ambient.Deadline(total)
     try:
         with block:
             return await aio.drive(run)
     except DeadlineExceeded as error:
         if block.was_exceeded:
-            run.stop = StopReason.DEADLINE
-            telling.cut(run, error)
+            ending.give_up(
+                run, error, _TOTAL, Stop(StopReason.DEADLINE), clock.monotonic(), waited=run.is_waiting
+            )
         raise
+    finally:
+        run.block = None
+
+
+_TOTAL = Fault(FaultKind.NEUTRAL, None, "the end of the whole call came")
 
 
 def call_any(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

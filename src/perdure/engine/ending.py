@@ -45,7 +45,7 @@ def give_up(
     if events.listeners:
         telling.gave_up(run, error, fault, stop, now, waited=waited)
     if run.policy.on_exhausted is not None and stop.reason is not StopReason.NEUTRAL:
-        _tell_exhausted(run, error)
+        tell_exhausted(run, error)
 
 
 def end_late(run: Run, stop: Stop, now: float) -> None:
@@ -88,7 +88,8 @@ def outcome(run: Run, value: Any, error: Exception | None) -> Outcome[Any]:
     )
 
 
-def _tell_exhausted(run: Run, error: Exception) -> None:
+def tell_exhausted(run: Run, error: Exception) -> None:
+    """Hand the outcome of a call that was given up to ``on_exhausted``, where that is a function."""
     hook = run.policy.on_exhausted
     if callable(hook):
         ask(hook, "on_exhausted=", outcome(run, None, error))

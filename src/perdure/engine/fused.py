@@ -149,14 +149,14 @@ _OURS = frozenset(
     _fn _site _state _flight _lease _slow _start _error _run _value _now _none _failed _resume _aresume _general
     _ageneral _look _begin _abegin _begun _items _item _sent _dfailed _dgeneral _adgeneral _dresume _adresume _dlook
     _count _tock _end _ends _open _close _close_total _CallEnd _set_end _reset_end _open_ends _watched
-    Exception BaseException GeneratorExit StopAsyncIteration
+    len Exception BaseException GeneratorExit StopAsyncIteration
     """.split()  # noqa: SIM905 - two dozen strings in two lines
 )
 """What the templates use themselves: a function with a parameter of such a name gets the catch-all form."""
 
 Parameters = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str, str]
 _ANY: Parameters = ((), (), (), "args", "kwargs")
-_makers: dict[tuple[Parameters, str, tuple[bool, ...]], Callable[..., FunctionType]] = {}
+_makers: dict[tuple[Parameters, str, tuple[int, ...]], Callable[..., FunctionType]] = {}
 
 
 class Site:
@@ -178,8 +178,8 @@ class Site:
         self.is_quick = False
         self.plain = 0
         # What the form without a look is made from; of a dependency also the form it has, and its colour.
-        self.settled: tuple[Parameters, tuple[bool, ...]] | None = None
-        self.form: tuple[str, Parameters, tuple[str, tuple[bool, ...]]] | None = None
+        self.settled: tuple[Parameters, tuple[int, ...]] | None = None
+        self.form: tuple[str, Parameters, tuple[str, tuple[int, ...]]] | None = None
         self.wrapper: Callable[[], FunctionType | None] | None = None
 
     def new_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Run:
@@ -248,7 +248,7 @@ def _generate(site: Site, fn: Callable[..., Any], kind: str) -> FunctionType:
 
 
 def _refit(
-    site: Site, wrapper: FunctionType, kind: str, parameters: Parameters, before: tuple[str, tuple[bool, ...]]
+    site: Site, wrapper: FunctionType, kind: str, parameters: Parameters, before: tuple[str, tuple[int, ...]]
 ) -> None:
     """Give a wrapper the form that its dependency asks for by now; all forms have the same closure."""
     site.is_quick = False
@@ -264,7 +264,7 @@ def _refit(
     wrapper.__code__ = _named_after(site.fn, fresh.__code__)
 
 
-def _form(site: Site, kind: str) -> tuple[str, tuple[bool, ...]]:
+def _form(site: Site, kind: str) -> tuple[str, tuple[int, ...]]:
     """The template, and what a successful call has to do in it.
 
     Of a bare Retry: whether it reads the clock. Of a dependency also: whether it looks if a tick is due, counts
@@ -280,7 +280,7 @@ def _form(site: Site, kind: str) -> tuple[str, tuple[bool, ...]]:
     return ("general async" if kind == ASYNC else "general"), ()
 
 
-def _guarded_form(site: Site, is_async: bool) -> tuple[str, tuple[bool, ...]]:
+def _guarded_form(site: Site, is_async: bool) -> tuple[str, tuple[int, ...]]:
     guard = site.guard
     bounded = guard.bounds(is_async)
     if bounded is None or not site.state.kit.is_fusable:
@@ -288,7 +288,8 @@ def _guarded_form(site: Site, is_async: bool) -> tuple[str, tuple[bool, ...]]:
     kit, timed = site.state.kit, bounded or site.policy.deadline is not None
     ticks = kit.needs_ticks or (timed and kit.has_window)
     site.is_quick = not bounded
-    flags = (timed, ticks, kit.counts_flight, kit.counts_successes, kit.has_window and not ticks, bounded)
+    tocks = kit.has_window and not ticks
+    flags = (timed, ticks, kit.counts_flight, kit.counts_successes, tocks, bounded, kit.ceiling)
     return ("async" if is_async else "looking"), flags
 
 
@@ -359,7 +360,7 @@ def _settle(site: Site) -> None:
         site.wrapper = None
 
 
-def _maker(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> Callable[..., FunctionType]:
+def _maker(parameters: Parameters, form: str, flags: tuple[int, ...]) -> Callable[..., FunctionType]:
     key = (parameters, form, flags)
     if key not in _makers:
         if len(_makers) >= 2000:  # functions made at run time with ever new parameter names
@@ -370,7 +371,7 @@ def _maker(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> Callab
     return _makers[key]
 
 
-def _source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
+def _source(parameters: Parameters, form: str, flags: tuple[int, ...]) -> str:
     listed, args, kwargs, call = _texts(parameters)
     if len(flags) > 1:
         return _guarded_source(parameters, form, flags)
@@ -386,27 +387,34 @@ def _source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
         call=called.format(call=call),
         otherwise=otherwise.format(args=args, kwargs=kwargs),
         resume=resume,
-        clock="_now()" if flags[0] else "None",
+        clock="_now()" if any(flags) else "None",
         parameters=listed,
         args=args,
         kwargs=kwargs,
     )
 
 
-def _guarded_source(parameters: Parameters, form: str, flags: tuple[bool, ...]) -> str:
+def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -> str:
     listed, args, kwargs, call = _texts(parameters)
-    timed, ticks, flies, counts, tocks, bounded = flags
+    timed, ticks, flies, counts, tocks, bounded, ceiling = flags
     kind, general, called, resume = _GUARDED_FORMS[form]
     slow = "_watched or _ends() is not None" if bounded else "_slow"
-    before, after, indent = [], [], "\n        "
+    before: list[str] = []
+    after: list[str] = []
+    indent = "\n        "
     instead = f"{indent}    return {general}(_site, {args}, {kwargs})"
     if timed or ticks:
         before.append("_start = _now()")
     if ticks:
         before.append(f"if _start >= _state.due:{instead}")
+    if flies:
+        before.append("_flight.append(None)")
+    if ceiling:  # counted first: no two that come at once can both take the last place
+        before.append(f"if len(_flight) > {ceiling}:{indent}    _flight.pop(){instead}")
     end, failed = "", ["if _run is None:", "    raise"]
     if bounded and form == "async":
-        before += ["_end = _open(_site, _start)", f"if _end is None:{instead}"]
+        back = f"{indent}    _flight.pop()" if flies else ""
+        before += ["_end = _open(_site, _start)", f"if _end is None:{back}{instead}"]
         after.append("_close(_end)")
         end = ", _end"
     elif bounded:
@@ -416,7 +424,6 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[bool, ...]) 
         after += ["if _end.last_failure is not None: _end.last_failure = None"]
         failed = ["if _run is None:", "    _close_total(_end)", "    raise", "_run.end = _end"]
     if flies:
-        before.append("_flight.append(None)")
         after.append("_flight.pop()")
     after += _counted(counts, tocks)
     start = "_start" if timed or ticks else "None"
@@ -446,7 +453,7 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[bool, ...]) 
     )
 
 
-def _counted(counts: bool, tocks: bool) -> list[str]:
+def _counted(counts: int, tocks: int) -> list[str]:
     if tocks:
         return ["_lease.ok = _count = _lease.ok + 1", "if not _count & 15: _tock(_state)"]
     return ["_lease.ok += 1" if counts else "_lease.flag = True"]

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from weakref import WeakSet
 
 from perdure import clock
-from perdure.engine import logs
+from perdure.engine import logs, shutdown
 from perdure.engine.state import State
 
 TYPE_CHECKING = False
@@ -80,8 +80,9 @@ class Core:
     def forked(self) -> None:
         """Have new locks in a forked child: a thread that held one is not there, nor is what it had in flight."""
         self.lock = RLock()
+        here = shutdown.states_here()
         for state in (self.root, *self.parts.values()):
-            state.forked()
+            state.forked(sum(one is state for one in here))
 
     def forget(self) -> None:
         """Begin anew, as after the declaration."""

@@ -14,7 +14,16 @@ from perdure.engine.hosts import host_of
 from perdure.engine.naming import operation
 from perdure.engine.run import Run, text_of
 from perdure.engine.state import Passage
-from perdure.errors import BreakerOpen, Isolated, Overloaded, Refused, ShuttingDown
+from perdure.errors import (
+    BreakerOpen,
+    DeadlineExceeded,
+    Isolated,
+    Overloaded,
+    Refused,
+    ResultRejected,
+    ShuttingDown,
+)
+from perdure.faults.duck import fault_of_response
 from perdure.faults.signal import Signal, signal_of
 from perdure.outcome import StopReason
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
 
     from perdure.core.lease import Lease
     from perdure.core.limits import Places
+    from perdure.engine.ambient import Deadline
     from perdure.engine.guard import Guard
     from perdure.engine.queueing import Pause
     from perdure.engine.state import State
@@ -39,7 +49,7 @@ _NEVER = float("inf")
 class GuardedRun(Run):
     """One call to a dependency in progress; belongs to the thread or task that makes it."""
 
-    __slots__ = ("end", "guard", "hedge", "passage", "prepaid", "state")
+    __slots__ = ("block", "end", "guard", "hedge", "is_waiting", "passage", "prepaid", "state")
 
     def __init__(
         self,
@@ -53,11 +63,13 @@ class GuardedRun(Run):
         lease: Lease | None = None,
     ) -> None:
         super().__init__(guard.retry, fn, args, kwargs, start, number)
-        self.guard: Guard = guard
+        self.guard: Guard = guard  # pyright: ignore[reportIncompatibleVariableOverride] # never None here
         self.hedge = guard.hedge
         self.state: State = guard.state_for(args, kwargs) if state is None else state
         self.passage: Passage | None = None if lease is None else Passage(lease, start)
         self.end: Any = None  # of the whole call, where a fused wrapper published it
+        self.block: Deadline | None = None  # the end of the whole call, where that interrupts
+        self.is_waiting = False  # that end came between two attempts
         self.prepaid = False  # the budget was charged for an attempt that has not begun
 
     def begin(self) -> None:
@@ -171,6 +183,8 @@ class GuardedRun(Run):
         telling.refused_by(self, refusal, reason)
         logs.refused(self, refusal)
         if self.error is None:
+            self.stop = reason
+            ending.tell_exhausted(self, refusal)
             ending.refuse(self, refusal, reason)
         ending.end_late(self, Stop(reason, refusal.retry_after), clock.monotonic())
 
@@ -190,12 +204,21 @@ class GuardedRun(Run):
         with self.state.lock:
             return adaptive.timeout(own)
 
+    def left_of_total(self) -> float | None:
+        """See ``Run``."""
+        total = self.guard.total
+        return None if total is None else max(0.0, self.since() + total - clock.monotonic())
+
     # After an attempt
 
     def failure(self, error: BaseException) -> bool:
         """See ``Run``; what passes through says nothing about the dependency."""
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
+            self.is_waiting = self.passage is None
             self.abandon()
+            if self.block is not None and self.block.has_come():
+                self.error = None
+                return False  # whoever opened the block says why the call ends
         return super().failure(error)
 
     def success(self, value: object) -> bool:
@@ -213,6 +236,11 @@ class GuardedRun(Run):
         """See ``Run``."""
         self.report(Signal.ANSWER, clock.monotonic())
         super().succeed()
+
+    def key_text(self) -> str | None:
+        """See ``Run``."""
+        key: object = self.state.key
+        return None if key is None else str(key)
 
     def report(
         self, signal: Signal, now: float, fault: Fault | None = None, error: BaseException | None = None
@@ -235,9 +263,22 @@ class GuardedRun(Run):
 
     def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:
         wanted = self._wants(error, fault, marked=marked)
-        self.report(signal_of(error, fault, wanted=wanted), now, fault, error)
+        if isinstance(error, ResultRejected):
+            self._report_rejected(error, now)
+        else:
+            self.report(signal_of(error, fault, wanted=wanted), now, fault, error)
         decision = self._decide(error, fault, now, wanted, marked=marked)
+        if isinstance(error, DeadlineExceeded) and self.left_of_total() == 0:
+            return Stop(StopReason.DEADLINE)
         return self._afford(decision, now) if isinstance(decision, Again) else decision
+
+    def _report_rejected(self, rejected: ResultRejected, now: float) -> None:
+        """A result is an answer, also one that ``reject=`` refuses; but a response may say that it is a failure."""
+        fault = fault_of_response(rejected.result)
+        if fault is None:
+            self.report(Signal.ANSWER, now)
+        else:
+            self.report(signal_of(rejected, fault, wanted=False), now, fault, rejected)
 
     def _afford(self, again: Again, now: float) -> Again | Stop:
         """Whether the dependency can take another attempt after that delay."""

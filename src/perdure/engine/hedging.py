@@ -65,7 +65,7 @@ class _Race:
         one = _Copy(passage)
         self.copies.append(one)
         context = copy_context()
-        start_new_thread(context.run, (_run_copy, self.call, self, one))
+        start_new_thread(lambda: context.run(_run_copy, self.call, self, one), ())
         return one
 
     def _over(self, limit: float) -> _Copy | None:

@@ -108,9 +108,17 @@ class Kit:
         return self.needs_ticks or self.has_window or self.budget_rule is not None
 
     @property
-    def form(self) -> tuple[bool, ...]:
+    def form(self) -> tuple[int, ...]:
         """What wrappers have to do on the success path; sites made for another form may not take it."""
-        return self.is_fusable, self.counts_flight, self.needs_ticks, self.has_window, self.counts_successes
+        needs = self.counts_flight, self.needs_ticks, self.has_window, self.counts_successes
+        return self.is_fusable, *needs, self.ceiling
+
+    @property
+    def ceiling(self) -> int:
+        """How many attempts an open gate lets out at a time; 0 without one."""
+        if self.gate_rule is None or self.gate_rule.throttle_k is not None:
+            return 0
+        return int(self.gate_rule.ceiling)
 
     def breaker(self) -> BreakerState | None:
         """A closed breaker."""

@@ -124,7 +124,11 @@ def refused(run: Run, refusal: Refused) -> None:
     """An attempt was refused before it was made."""
     name = type(refusal).__name__
     if wants(WARNING) and _is_due(str(refusal.dependency), name):
-        fields = {"operation": operation(run), "dependency": refusal.dependency, "stop_reason": name}
+        fields: dict[str, object] = {
+            "operation": operation(run),
+            "dependency": refusal.dependency,
+            "stop_reason": name,
+        }
         _write(
             WARNING, f"{operation(run)}: {refusal}", {**fields, "outcome": "refused", "call_id": call_id(run)}
         )
@@ -141,7 +145,7 @@ def news(state: State, name: str, fields: dict[str, Any]) -> None:
     reason, delay = fields.get("reason"), fields.get("delay")
     why = f" ({reason})" if reason else ""
     after = f" for {human(delay)}" if delay else ""
-    given = {"dependency": state.name, "key": state.key, "event": name, "reason": reason}
+    given: dict[str, object] = {"dependency": state.name, "key": state.key, "event": name, "reason": reason}
     _write(level, f"{where}: {line}{after}{why}", given)
 
 

@@ -30,8 +30,7 @@ def named(run: Run) -> tuple[str | None, str | None]:
     guard = run.guard
     if guard is None:
         return None, None
-    key = run.state.key  # type: ignore[attr-defined] # a run with a guard is a GuardedRun
-    return guard.core.name, None if key is None else str(key)
+    return guard.core.name, run.key_text()
 
 
 def operation_name(fn: object) -> str:

@@ -35,6 +35,13 @@ def restore(guard: Guard, owner: str | None) -> None:
     _look_up(guard)
 
 
+def reset(guard: Guard) -> None:
+    """See ``Dependency.reset``."""
+    for state in [guard.fixed_state()] if guard.has_key else guard.core.states():
+        state.reset()
+        telling.news(state)
+
+
 def _look_up(guard: Guard) -> None:
     for state in () if guard.has_key else guard.core.states()[1:]:
         state.look_up()
@@ -50,15 +57,18 @@ def saved(core: Core) -> dict[str, Any]:
 
 def _saved(state: State) -> dict[str, Any] | None:
     with state.lock:
-        return None if state.breaker is None else state.breaker.to_dict(clock.monotonic())
+        if state.breaker is None:
+            return None
+        state.total_ok()  # successes that wrappers only noted become counts, for the breaker to see
+        return state.breaker.to_dict(clock.monotonic())
 
 
 def load(core: Core, data: Any) -> None:
     """See ``Dependency.from_dict``."""
-    if not isinstance(data, dict) or data.get("version") != 1:
+    kept: dict[Any, Any] = data if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownVariableType] # checked piece by piece
+    if kept.get("version") != 1:
         logs.warn(f"{core.name}: a saved state was not understood and left out")
         return
-    kept: dict[Any, Any] = data  # pyright: ignore[reportUnknownVariableType] # checked piece by piece
     _load(core.root, kept.get("breaker"))
     keys = kept.get("keys")
     for key, one in keys.items() if isinstance(keys, dict) else ():  # pyright: ignore[reportUnknownVariableType] # as above

@@ -190,6 +190,10 @@ class Run:
                 ending.succeeded(self)
         return True
 
+    def key_text(self) -> str | None:
+        """The key of the dependency that is called."""
+        return None
+
     def succeed(self) -> None:
         """The attempt of a block or generator ended well, and the call with it."""
         ending.succeeded(self)
@@ -209,6 +213,10 @@ class Run:
         if policy.attempt_timeout is None or policy.shrink == 1.0:
             return policy.attempt_timeout
         return float(policy.attempt_timeout * policy.shrink ** (self.number - 1))
+
+    def left_of_total(self) -> float | None:
+        """Seconds until the end of the whole call; None where it has none, as that of a bare Retry."""
+        return None
 
     def take_error(self) -> Exception:
         """Hand over the error that the call ends with, keeping none."""

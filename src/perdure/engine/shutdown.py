@@ -179,6 +179,19 @@ def _then_signal(number: int, grace: float) -> None:
     os.kill(os.getpid(), number)
 
 
+def states_here() -> list[object]:
+    """The states of the dependencies that the calls on this stack have an attempt with."""
+    found: list[object] = []
+    for frame in _stack(sys._getframe()):
+        if frame.f_code.co_filename == bypass.WRAPPER_FILE and "_lease" in frame.f_locals:
+            found.append(frame.f_locals.get("_state"))
+        elif id(frame.f_code) in DRIVERS:
+            run: Any = frame.f_locals.get("run")
+            if getattr(run, "passage", None) is not None:
+                found.append(run.state)
+    return found
+
+
 def is_guarded(frame: FrameType) -> bool:
     """Whether this frame is one of ours with a guarded call below it."""
     code = frame.f_code

@@ -46,11 +46,7 @@ def _state(state: State) -> dict[str, Any]:
                 "retries": counts.get("retries", 0),
                 "hedges": counts.get("hedges", 0),
                 "fallbacks": counts.get("fallbacks", 0),
-                "refused": {
-                    name.partition(".")[2]: count
-                    for name, count in counts.items()
-                    if name.startswith("refused.")
-                },
+                "refused": _refused(state),
             },
             "breaker": None if state.breaker is None else {"state": state.breaker.state(now)},
             "budget": _budget(state, now, ok),

@@ -129,6 +129,15 @@ class State:
         with self.lock:
             return change(self, kit, clock.monotonic())
 
+    def _count_from_here(self) -> None:
+        """What was before a decider came is not for it to count."""
+        if self.bucket is not None:
+            self.bucket._seen = self.total_ok()
+        if self.gate is not None:
+            self.gate._sent = self.gate._ended = self.total_sent()
+        if self.share is not None:
+            self.share._seen = self.total_first()
+
     # Counting
 
     def total_ok(self) -> int:
@@ -201,7 +210,8 @@ class State:
     ) -> Any:
         """Take the result of an attempt; gives whoever waits for its place in the bulkhead and must be woken."""
         with self.lock:
-            self.flight.pop()
+            if self.flight:  # not where a fused wrapper does not count, or after a fork
+                self.flight.pop()
             took = None if passage.began is None else max(0.0, now - passage.began)
             if signal is Signal.ANSWER:
                 self._answered(passage, now, took, is_value=fault is None)
@@ -409,6 +419,14 @@ class State:
         with self.lock:
             return max(0.0, gate._next(clock.random) - now)
 
+    def fly(self) -> bool:
+        """Count an attempt in flight without asking anybody; False: an open gate is at its ceiling."""
+        self.flight.append(None)
+        if self.kit.ceiling and len(self.flight) > self.kit.ceiling:
+            self.flight.pop()
+            return False
+        return True
+
     # Paths
 
     def _tick(self, now: float, ended: int = 0) -> None:
@@ -508,9 +526,22 @@ class State:
                 self.shared = self.breaker.shared
                 self._choose_path()
 
-    def forked(self) -> None:
-        """Go on in a forked child, where only this thread is."""
+    def forked(self, in_flight: int) -> None:
+        """Go on in a forked child with the attempts of this thread only: the others are not there."""
         self.lock = RLock()
+        self.flight[:] = [None] * min(in_flight, len(self.flight))
+        if self.places is not None:
+            self.places.alone(min(in_flight, self.places.taken))
+
+    def reset(self) -> None:
+        """Close the breaker, open the gate and fill the budget by hand; isolations stay."""
+        with self.lock:
+            self.retired.append(self.shared)
+            kit, places, rate = self.kit, self.places, self.rate
+            self.take_kit(kit)
+            self.places, self.rate = places, rate
+            self._count_from_here()
+            self._tell("breaker.closed", reason="reset")
 
     @property
     def is_idle(self) -> bool:

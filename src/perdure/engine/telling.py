@@ -77,12 +77,6 @@ def refused(run: Run, error: BaseException, reason: StopReason) -> None:
     )
 
 
-def cut(run: Run, error: BaseException) -> None:
-    """The end of the whole call came in the middle of it."""
-    if events.listeners:
-        _tell(run, "deadline.exceeded", severity="error", attempt=run.number, error=_text(error))
-
-
 def passed(run: Run, error: BaseException, now: float, *, waited: bool) -> None:
     """A BaseException such as a cancellation goes through."""
     if not waited:

@@ -232,13 +232,13 @@ def open_attempt(site: Site, start: float) -> AttemptEnd | None:
 
     For fused wrappers: the lease and the end are one object, and no function is called for what can stand here.
     """
-    loop = _get_loop()
+    loop: Any = _get_loop()
     task = None if loop is None else _current_task(loop)
     if task is None:
         return None
     queue: _Queue | None = site.queue
     if queue is None or queue.loop is not loop or not queue.armed or queue.epoch != clock.epoch:
-        queue = site.queue = _queue_for(loop, site.limit)
+        queue = site.queue = _queue_for(task.get_loop(), site.limit)
         if not queue.armed:
             queue.arm()
     end = AttemptEnd()
