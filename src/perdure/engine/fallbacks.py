@@ -77,7 +77,9 @@ def _takes_error(function: Callable[..., Any]) -> bool:
 
 def _what(run: GuardedRun) -> Any:
     """What a value is kept by: key, function and arguments; None where they cannot be compared."""
-    what = (run.state.key, run.fn, run.args, tuple(sorted(run.kwargs.items())) if run.kwargs else ())
+    named = tuple(sorted(run.kwargs.items())) if run.kwargs else ()
+    types = (*map(type, run.args), *(type(value) for _, value in named))  # 1, 1.0 and True are equal
+    what = (run.state.key, run.fn, run.args, named, types)
     try:
         hash(what)
     except TypeError:

@@ -83,9 +83,7 @@ def _make(_fn, _site, _state, _flight):
     {kind}def _wrapper({parameters}):
         {declared}_lease = _state.fast
         if _lease is None or {slow}:
-            if not _slow and _state.rejects_until and (_error := _state.quick_refusal()) is not None:
-                raise _error
-            return {general}(_site, {args}, {kwargs})
+            {quick}return {general}(_site, {args}, {kwargs})
         {before}try:
             _value = {call}
         except BaseException as _error:
@@ -96,6 +94,12 @@ def _make(_fn, _site, _state, _flight):
         return {resume}(_run)
     return _wrapper
 """
+_QUICK = """\
+if not _slow and (_start := _now()) < _state.rejects_until:
+                raise _state.refusal(_start)
+            """
+"""Of an open breaker. No variable holds the error: that would be a cycle, once for each refused call."""
+
 _GUARDED_FORMS = {
     "sync": ("", "_dgeneral", "_fn({call})", "_dresume"),
     "looking": ("", "_dgeneral", "_fn({call})", "_dresume"),
@@ -289,7 +293,8 @@ def _guarded_form(site: Site, is_async: bool) -> tuple[str, tuple[int, ...]]:
     ticks = kit.needs_ticks or (timed and kit.has_window)
     site.is_quick = not bounded
     tocks = kit.has_window and not ticks
-    flags = (timed, ticks, kit.counts_flight, kit.counts_successes, tocks, bounded, kit.ceiling)
+    quick = kit.breaker_rule is not None and guard.fallback is None and guard.retry.on_exhausted is None
+    flags = (timed, ticks, kit.counts_flight, kit.counts_successes, tocks, bounded, quick, kit.ceiling)
     return ("async" if is_async else "looking"), flags
 
 
@@ -396,7 +401,7 @@ def _source(parameters: Parameters, form: str, flags: tuple[int, ...]) -> str:
 
 def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -> str:
     listed, args, kwargs, call = _texts(parameters)
-    timed, ticks, flies, counts, tocks, bounded, ceiling = flags
+    timed, ticks, flies, counts, tocks, bounded, quick, ceiling = flags
     kind, general, called, resume = _GUARDED_FORMS[form]
     slow = "_watched or _ends() is not None" if bounded else "_slow"
     before: list[str] = []
@@ -437,6 +442,7 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -
         kind=kind,
         general=general,
         slow=slow,
+        quick=_QUICK if quick else "",
         declared=f"global _slow{indent}" if bounded and form != "async" else "",
         call=called.format(call=call),
         resume=resume,

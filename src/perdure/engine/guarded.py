@@ -81,6 +81,11 @@ class GuardedRun(Run):
                 core.saw_host(host)
         super().begin()
 
+    def __del__(self) -> None:
+        if self.passage is not None:  # a coroutine that was never awaited, a loop that was left
+            self.state.orphans.append(self.passage)
+            self.state.rejects_until = self.state.due = 0.0
+
     # Before an attempt
 
     def admit(self) -> Generator[Pause, None, object] | None:
@@ -214,7 +219,7 @@ class GuardedRun(Run):
     def failure(self, error: BaseException) -> bool:
         """See ``Run``; what passes through says nothing about the dependency."""
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
-            self.is_waiting = self.passage is None
+            self.is_waiting = self.error is not None or not self.number  # not by the passage: copies have it
             self.abandon()
             if self.block is not None and self.block.has_come():
                 self.error = None

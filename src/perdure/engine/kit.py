@@ -108,12 +108,6 @@ class Kit:
         return self.needs_ticks or self.has_window or self.budget_rule is not None
 
     @property
-    def form(self) -> tuple[int, ...]:
-        """What wrappers have to do on the success path; sites made for another form may not take it."""
-        needs = self.counts_flight, self.needs_ticks, self.has_window, self.counts_successes
-        return self.is_fusable, *needs, self.ceiling
-
-    @property
     def ceiling(self) -> int:
         """How many attempts an open gate lets out at a time; 0 without one."""
         if self.gate_rule is None or self.gate_rule.throttle_k is not None:

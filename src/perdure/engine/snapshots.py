@@ -27,6 +27,7 @@ def snapshot(guard: Guard) -> dict[str, Any]:
 def _state(state: State) -> dict[str, Any]:
     now = clock.monotonic()
     with state.lock:
+        state.collect(now)
         counts, failed = state.counts, state.counts.get("failed", 0)
         ok = state.total_ok()
         return {

@@ -17,6 +17,7 @@ from collections import deque
 
 from perdure import clock
 from perdure.core.lease import Lease
+from perdure.engine import queueing
 from perdure.errors import BreakerOpen, BulkheadFull, Isolated, Overloaded, RateLimited, Refused
 from perdure.faults.signal import Signal
 
@@ -65,8 +66,19 @@ class State:
 
     __slots__ = (
         *("adaptive", "base_ok", "breaker", "bucket", "counts", "due", "errors", "fast", "flight", "gate"),
-        *("isolated", "key", "kit", "latencies", "lock", "name", "news", "opened", "opens_at", "pinned"),
-        *("places", "rate", "rejected", "rejects_until", "retired", "share", "shared", "stale", "throttle"),
+        *("isolated", "key", "kit", "latencies", "lock", "name", "news", "opened", "opens_at", "orphans"),
+        *(
+            "pinned",
+            "places",
+            "rate",
+            "rejected",
+            "rejects_until",
+            "retired",
+            "share",
+            "shared",
+            "stale",
+            "throttle",
+        ),
         "whole",
     )
 
@@ -84,13 +96,14 @@ class State:
         self.errors: deque[dict[str, Any]] = deque(maxlen=ERRORS_KEPT)
         self.isolated: dict[str, tuple[str, float | None]] = {}
         self.news: list[News] = []
+        self.orphans: list[Passage] = []  # of calls that nobody waits for any more, see GuardedRun.__del__
         self.stale: bool = False  # another state has taken over: its sites take the general path for ever
         self.pinned: bool = False
         self.opened: str = ""
         self.due: float = 0.0
         self.opens_at: float = 0.0
         self.rejected: int = 0  # calls refused at once, as counted without the lock
-        self.rejects_until: float = 0.0  # until then calls may be refused at once, see quick_refusal()
+        self.rejects_until: float = 0.0  # until then calls may be refused at once, see refusal()
         self.latencies: Latencies = kit.latencies()
         self.take_kit(kit, start)
 
@@ -306,11 +319,8 @@ class State:
         """Who isolates it, and the whole dependency."""
         return self.isolated if self.whole is None else {**self.whole.isolated, **self.isolated}
 
-    def quick_refusal(self) -> BreakerOpen | None:
-        """The refusal of an open breaker, once all that it says was said a moment ago; None: ask ``enter``."""
-        now = clock.monotonic()
-        if now >= self.rejects_until:
-            return None
+    def refusal(self, now: float) -> BreakerOpen:
+        """The refusal of an open breaker, for wrappers: all that ``enter`` would tell was told a moment ago."""
         self.rejected += 1
         return _new_refusal(BreakerOpen, self.name, self.opened, self.opens_at - now)
 
@@ -349,6 +359,8 @@ class State:
         if places is None:
             return None, True
         with self.lock:
+            if self.orphans:
+                self.collect(clock.monotonic())
             if places.try_enter():
                 return places, True
             if places.join(waiter):
@@ -429,9 +441,16 @@ class State:
 
     # Paths
 
+    def collect(self, now: float) -> None:
+        """Take back the places of calls that nobody waits for any more."""
+        while self.orphans:
+            queueing.wake(self.abandon(self.orphans.pop(), now))
+
     def _tick(self, now: float, ended: int = 0) -> None:
         """Move the windows on, as a fused success never does; ``ended``: attempts that have just ended."""
         self.due = now + TICK
+        if self.orphans:
+            self.collect(now)
         in_flight = len(self.flight) + ended
         if self.breaker is not None:
             if self.shared.flag:
