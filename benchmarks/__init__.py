@@ -3,9 +3,11 @@
 Run it with ``python -m benchmarks``. The modules, bottom up:
 
 - ``targets``: the functions that get retried
-- ``contenders``: one table of everything that is compared, configured as equally as each API allows
-- ``rows``: one table of what is measured on the hot path, with the goals
+- ``baselines``, ``hand_breakers``: what one would write by hand
+- ``contenders``, ``breakers``, ``stacks``: everything that is compared as a retry, as a breaker, as both with more,
+  configured as equally as each API allows; ``lineups`` is all three
+- ``rows``, ``breaker_rows``: what is measured on the hot path, with the goals
 - ``hot``: times those rows, all contenders in turn, round by round
-- ``waiting``, ``imports``, ``footprint``: the figures that need a fresh process for each contender
+- ``waiting``, ``imports``, ``footprint``, ``outage``: the figures that need a fresh process for each contender
 - ``report``: tables, verdicts, JSON, Markdown
 """

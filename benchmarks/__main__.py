@@ -15,8 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import fresh, fresh_rows, machine, page, report, suites
-from benchmarks.rows import ROWS
+from benchmarks import fresh, fresh_rows, lineups, machine, page, report, suites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,19 +50,15 @@ def measure(wanted: Callable[[str], bool], settings: suites.Settings) -> dict[st
     core = fresh.pin_to_one_core()
     fresh.log_as_in_production()
     about = machine.describe(core)
-    tables = [
-        table
-        for suite in (suites.hot_tables, suites.waiting_tables, suites.import_tables, suites.footprint_tables)
-        for table in suite(wanted, settings, _progress)
-    ]
+    tables = [table for suite in suites.SUITES for table in suite(wanted, settings, _progress)]
     _progress("")
     return {
         "machine": {**about, "load_after": machine.load()},
         "settings": asdict(settings),
         "seconds": round(monotonic() - begin, 1),
-        "versions": machine.versions(),
-        "notes": report.notes(),
-        "rows": [table.as_dict() for table in tables],
+        "versions": lineups.versions(),
+        "notes": lineups.notes(),
+        "rows": [table.as_dict() for table in sorted(tables, key=lambda table: table.id[0])],
     }
 
 
@@ -93,9 +88,8 @@ def _chooser(patterns: list[str]) -> Callable[[str], bool]:
 
 
 def _list(wanted: Callable[[str], bool]) -> None:
-    fresh_ones = (*fresh_rows.WAITING_ROWS, *fresh_rows.IMPORT_ROWS, *fresh_rows.FOOTPRINT_ROWS)
-    every: tuple[Row | FreshRow, ...] = (*ROWS, *fresh_ones)
-    for row in every:
+    every: tuple[Row | FreshRow, ...] = (*suites.HOT_ROWS, *fresh_rows.ROWS)
+    for row in sorted(every, key=lambda one: one.id[0]):
         if not wanted(row.id):
             continue
         goal = "" if row.goal is None else f"  (goal {row.goal:g})"

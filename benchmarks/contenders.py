@@ -227,22 +227,20 @@ _OUTER = "attempt timeout: asyncio.timeout inside the retried function, as it ha
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """One thing to be measured. ``distribution`` names its package; code written here has none."""
+    """One thing to be measured. ``distribution`` names its package, or several; code written here has none."""
 
     name: str
-    build: Callable[[Plan], Decorator]
+    build: Callable[[Any], Decorator]
     distribution: str | None = None
     note: str = ""
 
-    @property
-    def version(self) -> str | None:
-        """The installed version; ``None`` when there is none to tell."""
-        if self.distribution is None:
-            return None
-        try:
-            return metadata.version(self.distribution)
-        except metadata.PackageNotFoundError:
-            return "from its source tree" if find_spec(self.distribution) else None
+
+def version_of(distribution: str) -> str | None:
+    """The installed version; ``None`` when there is none to tell."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "from its source tree" if find_spec(distribution) else None
 
 
 CONTENDERS = {

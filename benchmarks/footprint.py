@@ -4,9 +4,10 @@ One fresh process for each contender. The functions are made first, each with a 
 a real program; a few hundred are decorated to load and fill whatever is shared; then the growth of resident
 memory over 5,000 more is read, after a collection.
 
-Three kinds: ``alike`` functions all take ``(x, y=0)`` and each has its own ``@retry(...)`` as one would
+Kinds: ``alike`` functions all take ``(x, y=0)`` and each has its own ``@retry(...)`` as one would
 write it; ``one-policy`` decorates them with one policy object; ``different`` ones have no two parameter
-lists in common, which is the worst case for a wrapper that is generated for a parameter list.
+lists in common, which is the worst case for a wrapper that is generated for a parameter list. ``breaker-own``
+and ``breaker-one`` are ``alike`` and ``one-policy`` with a breaker instead of a retry.
 
 As a module it is the child: ``python -m benchmarks.footprint CONTENDER KIND FUNCTIONS``.
 """
@@ -19,13 +20,15 @@ import sys
 from time import process_time
 from typing import TYPE_CHECKING, Any, Literal
 
-from benchmarks.contenders import CONTENDERS, NotOffered, Plan
+from benchmarks.breakers import BreakerPlan
+from benchmarks.contenders import NotOffered, Plan
 from benchmarks.fresh import log_as_in_production, resident_bytes
+from benchmarks.lineups import LINEUPS
 
 if TYPE_CHECKING:
     from benchmarks.targets import Function
 
-Kind = Literal["alike", "one-policy", "different"]
+Kind = Literal["alike", "one-policy", "different", "breaker-own", "breaker-one"]
 
 _WARM_UP = 500
 
@@ -43,11 +46,13 @@ def functions(kind: Kind, start: int, stop: int) -> list[Function]:
 
 def measure(name: str, kind: Kind, count: int) -> dict[str, float]:
     """Decorate ``count`` functions here; bytes and microseconds for each."""
-    build, plan = CONTENDERS[name].build, Plan("sync")
+    guards = kind.startswith("breaker")
+    build = LINEUPS["breaker" if guards else "retry"][name].build
+    plan: Any = BreakerPlan("sync", ramp=True) if guards else Plan("sync")
     warm, plain = functions(kind, 0, _WARM_UP), functions(kind, _WARM_UP, _WARM_UP + count)
     keep = [build(plan)(function) for function in warm]
     decorated: list[Any] = [None] * count
-    shared = build(plan) if kind == "one-policy" else None
+    shared = build(plan) if kind in {"one-policy", "breaker-one"} else None
     gc.collect()
     memory, begin = resident_bytes(), process_time()
     for position, function in enumerate(plain):

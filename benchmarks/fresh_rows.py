@@ -1,10 +1,12 @@
-"""What is measured in fresh processes, as tables. The goals are bounds in the row's unit."""
+"""What is measured in fresh processes, as tables. The goals are bounds in the row's unit, or on the ratio."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from benchmarks import imports, waiting
+from benchmarks import imports, outage, waiting
+from benchmarks.breakers import BREAKER_PEERS
 from benchmarks.contenders import PEERS
 
 
@@ -20,6 +22,7 @@ class FreshRow:
     contenders: tuple[str, ...]
     baseline: str | None = None
     goal: float | None = None
+    goal_of: Literal["ratio", "value"] = "value"
 
 
 _FEW_WAITERS = (waiting.LONE_SLEEP, "hand + sleep", "perdure")
@@ -76,6 +79,11 @@ def _footprint(
     return FreshRow(row_id, title, kind, answer, unit, contenders, "hand loop", goal)
 
 
+_BREAKERS = (
+    "hand breaker",
+    "perdure",
+    *(peer for peer in BREAKER_PEERS if peer not in {"hyx", "interlock", "nopanic"}),
+)
 _MEMORY, _TIME = "memory per decorated function", "time to decorate a function"
 FOOTPRINT_ROWS = (
     _footprint("7.alike.bytes", f"{_MEMORY}, each with its own retry(...)", "alike", "bytes", _ALL, 750),
@@ -83,4 +91,58 @@ FOOTPRINT_ROWS = (
     _footprint("7.one-policy.bytes", f"{_MEMORY}, one policy for all", "one-policy", "bytes", _ALL),
     _footprint("7.different.bytes", f"{_MEMORY}, no parameter lists alike", "different", "bytes", _TWO),
     _footprint("7.different.time", f"{_TIME}, no parameter lists alike", "different", "decorate_us", _TWO),
+    _footprint(
+        "7.breaker-one.bytes", f"{_MEMORY}, one breaker for all", "breaker-one", "bytes", _BREAKERS, 850
+    ),
+    _footprint(
+        "7.breaker-own.bytes",
+        f"{_MEMORY}, each with a breaker of its own",
+        "breaker-own",
+        "bytes",
+        _BREAKERS,
+        850,
+    ),
+    _footprint(
+        "7.breaker-own.time",
+        f"{_TIME}, each with a breaker of its own",
+        "breaker-own",
+        "decorate_us",
+        _BREAKERS,
+    ),
 )
+
+_OUTAGE = ("hand breaker", "perdure", *BREAKER_PEERS)
+
+
+def _half_open(row_id: str, kind: Literal["tasks", "threads"], callers: int) -> FreshRow:
+    title = f"callers that reach the function when the open time is over, {callers} {kind} at once"
+    return FreshRow(row_id, title, kind, "admitted", "callers", _OUTAGE, None, 1)
+
+
+def _refusals(row_id: str, what: str, answer: str, unit: str, goal: float) -> FreshRow:
+    title = f"refusals of an open breaker: {what}"
+    return FreshRow(f"8.refusals.{row_id}", title, "refusals", answer, unit, _OUTAGE, None, goal)
+
+
+OUTAGE_ROWS = (
+    _half_open("8.half-open.tasks", "tasks", outage.TASKS),
+    _half_open("8.half-open.threads", "threads", outage.THREADS),
+    FreshRow(
+        "8.threads.blocking",
+        f"{outage.BLOCKING_THREADS} threads x {outage.BLOCKING_CALLS} calls of 1 ms through one closed breaker",
+        "blocking",
+        "ms",
+        "ms",
+        ("bare", *_OUTAGE),
+        "bare",
+        1.1,
+        "ratio",
+    ),
+    _refusals("depth", "entries of the traceback below the caller's own", "depth", "entries", 4),
+    _refusals("traceback", "entries by which the traceback grew", "entries", "entries", 0),
+    _refusals("bytes", "memory by which the process grew, per refusal", "bytes", "B", 1),
+    _refusals("garbage", "cyclic garbage, per refusal", "garbage", "objects", 0),
+)
+
+ROWS = (*WAITING_ROWS, *IMPORT_ROWS, *FOOTPRINT_ROWS, *OUTAGE_ROWS)
+"""All of them."""

@@ -15,11 +15,14 @@ import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
+from threading import Thread
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.checks import check
-from benchmarks.contenders import CONTENDERS, NotOffered
+from benchmarks.contenders import NotOffered
+from benchmarks.lineups import LINEUPS
+from benchmarks.opening import open_breaker
 from benchmarks.waits import removed
 
 if TYPE_CHECKING:
@@ -38,6 +41,24 @@ def timed(passes, clock, functions):
     return clock() - start
 """
 _ASYNC = _SYNC.replace("def timed", "async def timed")
+_THREADS = """
+def timed(passes, clock, functions):
+    {names}, = functions
+    def work():
+        for _ in repeat(None, passes):
+            {calls}
+    threads = [Thread(target=work) for _ in range({threads})]
+    start = clock()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return clock() - start
+"""
+_REFUSED = """try:
+            {call}
+        except Exception:
+            pass"""
 
 
 @dataclass(slots=True)
@@ -60,16 +81,21 @@ class Lane:
         return float(result)
 
     def calibrate(self, loop: asyncio.AbstractEventLoop, budget: float) -> None:
-        """Choose the number of passes that takes about ``budget`` seconds; warms the code up on the way."""
-        elapsed = self.run(loop)
+        """Choose the number of passes that takes about ``budget`` seconds; warms the code up on the way.
+
+        Each number is run twice: a hiccup in the first few calls must not make the samples small for good, since
+        in a sample of ten calls one that is looked at whole, or stopped by the system, would count for all.
+        """
+        elapsed = min(self.run(loop), self.run(loop))
         while elapsed < budget / 2:
             self.passes *= 2
-            elapsed = self.run(loop)
+            elapsed = min(self.run(loop), self.run(loop))
         self.passes = max(1, round(self.passes * budget / elapsed))
 
     def sample(self, loop: asyncio.AbstractEventLoop) -> None:
         """Measure once."""
-        calls = self.passes * self.row.calls.functions * self.row.calls.times
+        how = self.row.calls
+        calls = self.passes * how.functions * how.times * how.threads
         self.samples.append(self.run(loop) / calls)
 
 
@@ -88,7 +114,7 @@ def prepare(rows: Iterable[Row], loop: asyncio.AbstractEventLoop) -> tuple[list[
     absent: list[Absent] = []
     for row in rows:
         for name in row.contenders:
-            contender = CONTENDERS[name]
+            contender = LINEUPS[row.lineup][name]
             try:
                 lanes.append(_lane(row, contender, loop))
             except NotOffered as error:
@@ -112,7 +138,7 @@ def measure(
     for lane in lanes:
         progress(f"calibrating {lane.row.id} {lane.contender.name}")
         with _conditions(lane.row):
-            lane.calibrate(loop, budget)
+            lane.calibrate(loop, budget * lane.row.weight)
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -136,6 +162,9 @@ def _lane(row: Row, contender: Contender, loop: asyncio.AbstractEventLoop) -> La
 
     functions = loop.run_until_complete(build())
     remark = check(contender, row.plan, loop)
+    if row.calls.refused:
+        for function in functions:
+            open_breaker(function, row.plan.colour, loop)
     lane = Lane(row, contender, _timing_code(row.calls, row.plan.colour), functions, remark=remark)
     with _conditions(row):
         lane.run(loop)
@@ -151,10 +180,14 @@ def _timing_code(calls: Calls, colour: str) -> Callable[..., Any]:
     names = [f"w{i}" for i in range(calls.functions)]
     call = "await {}{}" if colour == "async" else "{}{}"
     lines = [call.format(name, calls.arguments) for name in names] * calls.times
-    source = (_ASYNC if colour == "async" else _SYNC).format(
-        names=", ".join(names), calls="\n        ".join(lines)
-    )
-    namespace: dict[str, Any] = {"repeat": repeat}
+    if calls.refused:
+        lines = [_REFUSED.format(call=line) for line in lines]
+    if calls.threads > 1:
+        template, indent = _THREADS, "\n            "
+    else:
+        template, indent = _ASYNC if colour == "async" else _SYNC, "\n        "
+    source = template.format(names=", ".join(names), calls=indent.join(lines), threads=calls.threads)
+    namespace: dict[str, Any] = {"repeat": repeat, "Thread": Thread}
     exec(compile(source, "<timing loop>", "exec"), namespace)  # noqa: S102 - our own text, see above
     return namespace["timed"]  # type: ignore[no-any-return]
 

@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import CONTENDERS
-
 
 def describe(core: int | None) -> dict[str, Any]:
     """The interpreter, how it was built, the machine, its load now and the core used."""
@@ -52,12 +50,3 @@ def cpu_model() -> str:
 def load() -> list[float]:
     """The load averages of the last 1, 5 and 15 minutes."""
     return [round(value, 2) for value in os.getloadavg()]
-
-
-def versions() -> dict[str, str]:
-    """The version of everything compared."""
-    return {
-        name: contender.version or "not installed"
-        for name, contender in CONTENDERS.items()
-        if contender.distribution is not None
-    }

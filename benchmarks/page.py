@@ -21,6 +21,8 @@ _CHAPTERS = {
     "5": "Waiting tasks",
     "6": "Imports",
     "7": "Decorated functions",
+    "8": "A breaker",
+    "9": "Whole stacks",
 }
 
 

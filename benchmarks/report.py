@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.contenders import CONTENDERS
+from benchmarks.lineups import is_library
 from benchmarks.results import SUBJECT
 
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ def versions_line(result: dict[str, Any]) -> str:
     return ", ".join(f"{name} {version}" for name, version in result["versions"].items()) + "."
 
 
-def notes() -> dict[str, str]:
-    """What each contender does differently, by name."""
-    return {name: contender.note for name, contender in CONTENDERS.items() if contender.note}
-
-
 def _goal_note(table: dict[str, Any]) -> str:
     if table["goal"] is None:
         return ""
@@ -91,11 +86,7 @@ def goals(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _best_peer(table: dict[str, Any], measured: dict[str, float]) -> str:
-    peers = {
-        name: value
-        for name, value in measured.items()
-        if name != SUBJECT and name in CONTENDERS and CONTENDERS[name].distribution
-    }
+    peers = {name: value for name, value in measured.items() if name != SUBJECT and is_library(name)}
     if not peers:
         return ""
     best = min(peers, key=lambda name: peers[name])

@@ -1,4 +1,7 @@
-"""What is timed on the hot path, as one table: ``ROWS``. The goals are ratios to the row's baseline."""
+"""What is timed of retries on the hot path, as one table: ``ROWS``. The goals are ratios to the row's baseline.
+
+Breakers and whole stacks have their own, ``breaker_rows``.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,24 @@ from benchmarks.contenders import PEERS, Plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from benchmarks.breakers import BreakerPlan
+    from benchmarks.lineups import Lineup
+    from benchmarks.stacks import StackPlan
+
 
 @dataclass(frozen=True, slots=True)
 class Calls:
     """How the timed code calls: with which arguments, how many functions in turn, how often per pass.
 
-    Ten calls stand in the loop's body, so that the loop itself does not blur what a call costs.
+    Ten calls stand in the loop's body, so that the loop itself does not blur what a call costs. ``threads`` run
+    that loop at once; ``refused`` calls raise, and the loop catches it.
     """
 
     arguments: str
     functions: int = 1
     times: int = 10
+    threads: int = 1
+    refused: bool = False
 
 
 POSITIONAL = Calls("(1)")
@@ -31,17 +41,22 @@ IN_TURN = Calls("(1)", functions=32, times=1)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the table. ``goal`` is the ratio perdure has to reach; ``None``: nothing was promised."""
+    """One row of the table. ``goal`` is the ratio perdure has to reach; ``None``: nothing was promised.
+
+    ``weight``: so many times as long as on other rows a contender runs in each round.
+    """
 
     id: str
     title: str
-    plan: Plan
+    plan: Plan | BreakerPlan | StackPlan
     target: Callable[[], targets.Function]
     baseline: str
     contenders: tuple[str, ...]
     goal: float | None = None
     calls: Calls = POSITIONAL
     logging: bool = True
+    lineup: Lineup = "retry"
+    weight: float = 1.0
 
 
 _LOOPS = ("hand loop", "bare", "try only", "perdure")

@@ -6,11 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from benchmarks import hot, imports
+from benchmarks import breaker_rows, hot, imports, rows
 from benchmarks.fresh import ChildFailed, run_module
-from benchmarks.fresh_rows import FOOTPRINT_ROWS, IMPORT_ROWS, SLOW_WAITERS, WAITING_ROWS
+from benchmarks.fresh_rows import FOOTPRINT_ROWS, IMPORT_ROWS, OUTAGE_ROWS, SLOW_WAITERS, WAITING_ROWS
 from benchmarks.results import Figure, Table
-from benchmarks.rows import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,21 +28,24 @@ class Settings:
     waiting_passes: int
     functions: int
     footprint_passes: int
+    refusals: int
+    outage_passes: int
 
 
-FULL = Settings(41, 0.003, 21, 100_000, 3, 5_000, 3)
-QUICK = Settings(11, 0.001, 5, 10_000, 1, 2_000, 1)
+FULL = Settings(41, 0.003, 21, 100_000, 3, 5_000, 3, 100_000, 3)
+QUICK = Settings(11, 0.001, 5, 10_000, 1, 2_000, 1, 50_000, 1)
+HOT_ROWS = (*rows.ROWS, *breaker_rows.ROWS)
 
 
 def hot_tables(
     wanted: Callable[[str], bool], settings: Settings, progress: Callable[[str], None]
 ) -> list[Table]:
-    """Rows 1 to 4."""
-    rows = [row for row in ROWS if wanted(row.id)]
+    """Rows 1 to 4, and most of 8 and 9."""
+    due = [row for row in HOT_ROWS if wanted(row.id)]
     loop = asyncio.new_event_loop()
     try:
         progress("checking that all contenders do the same")
-        lanes, absent = hot.prepare(rows, loop)
+        lanes, absent = hot.prepare(due, loop)
         hot.measure(lanes, loop, rounds=settings.rounds, budget=settings.budget, progress=progress)
     finally:
         loop.close()
@@ -62,7 +64,7 @@ def hot_tables(
             row.baseline,
             row.goal,
         )
-        for row in rows
+        for row in due
     ]
 
 
@@ -74,7 +76,7 @@ def waiting_tables(
     answers = _children(
         "benchmarks.waiting", rows, settings.tasks, settings.waiting_passes, progress, once=SLOW_WAITERS
     )
-    return [_fresh_table(row, answers, f"{settings.tasks:,} tasks wait at once") for row in rows]
+    return [_fresh_table(row, answers, f"; {settings.tasks:,} tasks wait at once") for row in rows]
 
 
 def footprint_tables(
@@ -83,7 +85,17 @@ def footprint_tables(
     """Row 7."""
     rows = [row for row in FOOTPRINT_ROWS if wanted(row.id)]
     answers = _children("benchmarks.footprint", rows, settings.functions, settings.footprint_passes, progress)
-    return [_fresh_table(row, answers, f"{settings.functions:,} functions") for row in rows]
+    return [_fresh_table(row, answers, f"; {settings.functions:,} functions") for row in rows]
+
+
+def outage_tables(
+    wanted: Callable[[str], bool], settings: Settings, progress: Callable[[str], None]
+) -> list[Table]:
+    """The rest of row 8."""
+    rows = [row for row in OUTAGE_ROWS if wanted(row.id)]
+    answers = _children("benchmarks.outage", rows, settings.refusals, settings.outage_passes, progress)
+    sizes = {"refusals": f"; {settings.refusals:,} refusals"}
+    return [_fresh_table(row, answers, sizes.get(row.kind, "")) for row in rows]
 
 
 def import_tables(
@@ -155,5 +167,8 @@ def _fresh_table(row: FreshRow, answers: dict[tuple[str, str], list[dict[str, An
         absent = next((answer["absent"] for answer in given if "absent" in answer), "")
         samples = () if absent else tuple(float(answer[row.answer]) for answer in given)
         figures.append(Figure(name, samples, absent=absent))
-    title = f"{row.title}; {size}"
-    return Table(row.id, title, row.unit, tuple(figures), row.baseline, row.goal, "value")
+    title = f"{row.title}{size}"
+    return Table(row.id, title, row.unit, tuple(figures), row.baseline, row.goal, row.goal_of)
+
+
+SUITES = (hot_tables, waiting_tables, import_tables, footprint_tables, outage_tables)

@@ -75,3 +75,19 @@ _sleep = asyncio.sleep
 
 async def _one_turn() -> None:
     await _sleep(0)
+
+
+def down_sync() -> Function:
+    """Always fails, in a way that everybody takes for a failure of the other side."""
+
+    def target(x: int, y: int = 0) -> int:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    return target
+
+
+def down_async() -> Function:
+    async def target(x: int, y: int = 0) -> int:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    return target
