@@ -28,6 +28,7 @@ def perdure(bytecode: Path, tmp_path: Path) -> Iterator[Perdure]:
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     source = str(Path(cli.__file__).parents[2])  # that of this very test, wherever the command is started
     env |= {"PYTHONPATH": source, "PYTHONPYCACHEPREFIX": str(bytecode), "TMPDIR": str(tmp_path)}
+    env["XDG_STATE_HOME"] = str(tmp_path / "state")  # nothing of a test is shared with the user's own runs
     command = Perdure(env, tmp_path)
     yield command
     command.end_all()

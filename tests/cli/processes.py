@@ -49,9 +49,15 @@ class Perdure:
         self, *args: str, env: dict[str, str] | None = None, **streams: object
     ) -> subprocess.Popen[bytes]:
         """Start it; stdout and stderr are pipes and stdin is empty unless told otherwise."""
+        return self.start_python("-m", "perdure.cli", *args, env=env, **streams)
+
+    def start_python(
+        self, *args: str, env: dict[str, str] | None = None, **streams: object
+    ) -> subprocess.Popen[bytes]:
+        """Start a Python as ``start`` does."""
         given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         process = subprocess.Popen(
-            [sys.executable, "-m", "perdure.cli", *args],
+            [sys.executable, *args],
             env=self.env | (env or {}),
             cwd=self.cwd,
             **given,  # type: ignore[call-overload] # what Popen takes

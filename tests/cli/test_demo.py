@@ -1,4 +1,4 @@
-"""`perdure demo` itself: real processes, real sockets on 127.0.0.1, six seconds once."""
+"""`perdure demo` itself: real processes, real sockets on 127.0.0.1, six seconds and a short overload once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
+import perdure
 from perdure.cli.demo import demo
 from perdure.cli.demo.arms import ARMS, NAIVE_ATTEMPTS, naive_loop, no_retry
+from perdure.cli.demo.overload.plan import Plan
 from perdure.cli.demo.process import ServerDied, ServerProcess
 from perdure.cli.demo.script import Script
 from perdure.cli.demo.traffic import Call, Halted, Traffic
+from tests.cli.test_demo_page import result_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +30,12 @@ if TYPE_CHECKING:
 def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path, float]:
     out = tmp_path_factory.mktemp("demo") / "page.html"
     began = time.monotonic()
-    result = CliRunner().invoke(demo, ["--seconds", "6", "--json", "--out", str(out)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "perdure.cli.demo.overload.run.fitting_plan",
+            lambda seed: Plan(seed, calm=0.5, fault=0.5, after=1.0),
+        )
+        result = CliRunner().invoke(demo, ["--seconds", "6", "--json", "--out", str(out)])
     return result, out, time.monotonic() - began
 
 
@@ -40,7 +48,7 @@ def arms(short_run: tuple[Result, Path, float]) -> dict[str, dict[str, Any]]:
 def test_a_short_run_ends_well_and_in_time(short_run: tuple[Result, Path, float]) -> None:
     result, _, took = short_run
     assert result.exit_code == 0, result.output
-    assert took < 20
+    assert took < 40
 
 
 def test_the_server_counts_what_the_clients_claim(
@@ -65,6 +73,7 @@ def test_perdure_sends_nothing_permanent_again_and_the_naive_loop_does(
 ) -> None:
     assert arms["@perdure.retry"]["wrong_calls"] > 0
     assert arms["@perdure.retry"]["wrong_repeated"] == 0
+    assert arms["Dependency"]["wrong_repeated"] == 0
     assert arms["naive loop"]["wrong_repeated"] > 0
 
 
@@ -78,7 +87,46 @@ def test_the_page_is_where_it_was_asked_for(short_run: tuple[Result, Path, float
     assert json.loads(result.output)["page"] == str(out)
     text = out.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
-    assert text.count('class="curve arm2"') == 4
+    assert text.count('class="curve arm1"') == 2 * 2  # two pictures for two widths; not in the overload
+    assert text.count('class="curve arm3"') == 4 * 2
+
+
+def test_the_overload_scene_follows_and_its_server_counts_what_the_clients_claim(
+    short_run: tuple[Result, Path, float],
+) -> None:
+    overload = json.loads(short_run[0].output)["overload"]
+    assert overload["records_agree"] is True
+    assert list(overload["arms"]) == ["no retry", "@perdure.retry", "Dependency"]
+    for figures in overload["arms"].values():
+        assert figures["calls"] == len(list(Plan(1, calm=0.5, fault=0.5, after=1.0).arrivals()))
+        assert figures["wasted"] <= figures["done"] <= figures["server"]["read"] <= figures["attempts"]
+        assert len(figures["by_second"]) == 2
+
+
+def test_the_server_of_the_overload_works_for_clients_that_have_left(
+    short_run: tuple[Result, Path, float],
+) -> None:
+    overload = json.loads(short_run[0].output)["overload"]
+    assert overload["arms"]["no retry"]["wasted"] > 0
+    assert overload["arms"]["no retry"]["attempts"] == overload["arms"]["no retry"]["calls"]
+
+
+def test_ctrl_c_before_the_overload_leaves_the_first_scene(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seed: int) -> Plan:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("perdure.cli.demo.overload.run.fitting_plan", interrupted)
+    monkeypatch.setattr("perdure.cli.demo.run.run", lambda *_: result_of())
+    result = CliRunner().invoke(demo, ["--json", "--no-page"])
+    assert result.exit_code == 130
+    assert json.loads(result.output)["overload"] is None
+
+
+def test_the_overload_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perdure.cli.demo.run.run", lambda *_: result_of())
+    result = CliRunner().invoke(demo, ["--json", "--no-page", "--no-overload"])
+    assert result.exit_code == 0
+    assert json.loads(result.output)["overload"] is None
 
 
 @pytest.mark.parametrize(
@@ -126,13 +174,13 @@ def test_ctrl_c_ends_it_with_what_was_measured_so_far(tmp_path: Path) -> None:
 
 
 def test_the_server_process_ends_with_its_block_whatever_happens_in_it() -> None:
-    with pytest.raises(ZeroDivisionError), ServerProcess(1, 6, ["a"]) as server:
+    with pytest.raises(ZeroDivisionError), ServerProcess(Script.build(1, 6), ["a"]) as server:
         raise ZeroDivisionError
     assert server._process.poll() == 0
 
 
 def test_a_server_that_dies_is_reported_and_not_waited_for() -> None:
-    with ServerProcess(1, 6, ["a"]) as server:
+    with ServerProcess(Script.build(1, 6), ["a"]) as server:
         server._process.kill()
         server._process.wait()
         with pytest.raises(ServerDied):
@@ -140,7 +188,7 @@ def test_a_server_that_dies_is_reported_and_not_waited_for() -> None:
 
 
 def test_a_run_halted_before_its_first_call_sends_nothing() -> None:
-    with ServerProcess(1, 6, [ARMS[1].name]) as server:
+    with ServerProcess(Script.build(1, 6), [ARMS[1].name]) as server:
         traffic = Traffic(Script.build(1, 6), [ARMS[1]], server.ports)
         server.start()
         traffic.halt()
@@ -173,6 +221,19 @@ def test_no_retry_sends_once() -> None:
     with pytest.raises(LookupError):
         no_retry(send)(Call(1, 0.0, None))
     assert len(sent) == 1
+
+
+def test_each_run_has_a_dependency_that_knows_nothing_yet() -> None:
+    (wrap,) = (arm.wrap for arm in ARMS if arm.name == "Dependency")
+    sent, send = count_and_raise(TimeoutError())
+    first = wrap(send)
+    for _ in range(20):
+        with pytest.raises((TimeoutError, perdure.Refused)):
+            first(Call(1, 0.0, None))
+    sent.clear()
+    with pytest.raises(TimeoutError):
+        wrap(send)(Call(1, 0.0, None))
+    assert sent
 
 
 @pytest.mark.parametrize("arm", ARMS, ids=lambda arm: arm.name)

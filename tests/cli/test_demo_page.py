@@ -20,7 +20,7 @@ from perdure.cli.demo.report import Result
 from perdure.cli.demo.script import Script
 from perdure.cli.demo.traffic import Attempt, Call
 
-NAMES = ("no retry", "naive loop", "@perdure.retry")
+NAMES = ("no retry", "naive loop", "@perdure.retry", "Dependency")
 VOID = {"meta", "wbr"}
 
 
@@ -33,7 +33,7 @@ def calls_of(script: Script, ok_from: int) -> list[Call]:
 
 def result_of(*, interrupted: bool = False, elapsed: float = 20.0, agrees: bool = True) -> Result:
     script = Script.build(1, 20)
-    calls = [[call for call in calls_of(script, bad) if call.due < elapsed] for bad in (3, 2, 1)]
+    calls = [[call for call in calls_of(script, bad) if call.due < elapsed] for bad in (3, 2, 1, 1)]
     figures = [
         measure.figures(name, of_arm, [], script, elapsed) for name, of_arm in zip(NAMES, calls, strict=True)
     ]
@@ -62,8 +62,8 @@ def test_where_nothing_was_measured_the_curve_has_a_gap() -> None:
 
 def test_the_last_arm_is_drawn_on_top() -> None:
     curve: measure.Curve = [(0, 1), (1, 2)]
-    drawn = [path.get("class") for path in chart_of(curve, curve, curve) if "curve" in path.get("class", "")]
-    assert drawn == ["curve arm1", "curve arm0", "curve arm2"]
+    drawn = [path.get("class") for path in chart_of(*[curve] * 4) if "curve" in path.get("class", "")]
+    assert drawn == ["curve arm1", "curve arm2", "curve arm0", "curve arm3"]
 
 
 @pytest.mark.parametrize("width", [350.0, 1000.0])
@@ -132,7 +132,7 @@ def test_the_page_draws_both_pictures_for_wide_and_narrow_screens_with_a_curve_f
     tags = parsed(page.render(result_of())).seen
     assert [attrs["class"] for tag, attrs in tags if tag == "svg"] == ["wide", "narrow"] * 2
     curves = [attrs for tag, attrs in tags if tag == "path" and attrs["class"].startswith("curve")]
-    assert len(curves) == 2 * 2 * 3
+    assert len(curves) == 2 * 2 * 4
     assert all(attrs["d"].count("L") > 10 for attrs in curves)
 
 
@@ -158,14 +158,19 @@ def test_a_share_short_of_one_never_reads_as_all(value: float | None, text: str)
 
 def test_the_findings_are_the_numbers_of_the_run_whoever_is_ahead() -> None:
     result = result_of()
-    none, naive, ours = result.figures
+    none, naive, ours, guarded = result.figures
     behind = dataclasses.replace(
-        result, figures=(none, naive, dataclasses.replace(ours, success=0.123, p99=9.0))
+        result, figures=(none, naive, dataclasses.replace(ours, success=0.123, p99=9.0), guarded)
     )
     text = "\n".join(report.findings(behind))
     assert "12.3% of calls succeeded with @perdure.retry" in text
     assert "p99 is 9,000 ms" in text
+    assert "does worse" not in text
     assert "p99" not in "\n".join(report.findings(result))
+    behind = dataclasses.replace(guarded, success=0.1, shed=77)
+    text = "\n".join(report.findings(dataclasses.replace(result, figures=(none, naive, ours, behind))))
+    assert "refused 77 of 8" in text
+    assert "does worse" in text
     assert "Herd" not in "\n".join(report.findings(result_of(interrupted=True, elapsed=5.0)))
 
 
@@ -187,7 +192,7 @@ class Traffic:
     """Stands for the load: only what a display reads."""
 
     def __init__(self, script: Script) -> None:
-        self.calls = {name: calls_of(script, bad) for name, bad in zip(NAMES, (3, 2, 0), strict=True)}
+        self.calls = {name: calls_of(script, bad) for name, bad in zip(NAMES, (3, 2, 0, 1), strict=True)}
 
 
 def test_without_a_terminal_each_second_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,12 +63,37 @@ def test_the_plan_as_json_has_the_policy_and_the_rules(capsys: pytest.CaptureFix
         (("--timeout", "1s", "--wait", "const:1s"), ["no-budget", "no-jitter"]),
         (("--attempts", "unlimited", "--deadline", "forever"), ["unbounded", "no-budget"]),
         (("--attempts", "1", "--timeout", "1s"), []),
+        (("--timeout", "1s", "--budget", "b"), []),
+        (("--timeout", "1s", "--breaker", "b"), ["no-budget"]),
     ],
 )
 def test_warnings_name_what_is_dangerous(
     options: tuple[str, ...], codes: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert [one["code"] for one in plan_of(capsys, *options)["plan"]["warnings"]] == codes
+
+
+def test_the_plan_says_what_is_shared(capsys: pytest.CaptureFixture[str]) -> None:
+    options = (
+        "--breaker",
+        "b",
+        "--breaker-failures",
+        "3",
+        "--budget",
+        "r",
+        "--lock",
+        "l",
+        "--lock-wait",
+        "1m",
+    )
+    text = shown(capsys, "run", "--explain", *options, "--", "cmd")
+    assert "breaker        'b', opens after 3 failures in a row, for 1 min at first" in text
+    assert "budget         'r', of which each retry takes 1 and each success gives 0.1" in text
+    assert "lock           'l', waits 1 min for it" in text
+    assert "75 if refused and not started" in text
+    plan = plan_of(capsys, *options)["run"]["shared"]
+    assert (plan["breaker"], plan["budget"], plan["lock"], plan["lock_wait"]) == ("b", "r", "l", 60)
+    assert plan_of(capsys)["run"]["shared"] is None
 
 
 def test_explain_shows_the_policies_of_a_file_and_the_presets_without_one(

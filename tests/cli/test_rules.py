@@ -7,7 +7,7 @@ import re
 import pytest
 
 from perdure.cli.child.supervised import Ran
-from perdure.cli.rules import Rules, judge
+from perdure.cli.rules import Rules, judge, meaning
 from perdure.cli.values import read_codes
 
 REFUSED = re.compile(b"refused")
@@ -99,3 +99,29 @@ def test_successes_in_a_row_are_counted_from_the_streak_before() -> None:
 )
 def test_what_happened_is_said_in_words(ran: Ran, event: str) -> None:
     assert judge(Rules(), ran).event == event
+
+
+@pytest.mark.parametrize(
+    ("rules", "ran", "means"),
+    [
+        (Rules(), Ran(0), "success"),
+        (Rules(consecutive=3), Ran(0), "success"),
+        (Rules(), Ran(1), "failure"),
+        (Rules(), Ran(139, signal=11), "failure"),
+        (Rules(), Ran(124, timed_out=True), "failure"),
+        (Rules(stop_exit=codes("124")), Ran(124, timed_out=True), "failure"),
+        (Rules(stop_exit=codes("22")), Ran(22), "success"),
+        (Rules(retry_exit=codes("75")), Ran(1), "success"),
+        (Rules(stop_exit=codes("137")), Ran(137, signal=9), "nothing"),
+        (Rules(), Ran(126), "nothing"),
+        (Rules(), Ran(127, started=False), "nothing"),
+        (Rules(retry_exit=codes("127")), Ran(127), "failure"),
+        (Rules(), Ran(1, asked_to_stop=True), "nothing"),
+        (Rules(), Ran(1, unread="nobody reads"), "nothing"),
+    ],
+)
+def test_a_failure_that_no_retry_mends_is_an_answer_and_a_local_one_says_nothing(
+    rules: Rules, ran: Ran, means: str
+) -> None:
+    """What a breaker counts: an answer of what the command calls, even a refusal, shows that it is there."""
+    assert meaning(ran, judge(rules, ran)) == means

@@ -10,7 +10,7 @@ from tests.cli.processes import Perdure, shell
 
 FIELDS = {
     *("schema", "command", "ok", "exit", "stop", "why", "signal", "started_at", "elapsed", "idempotency_key"),
-    *("policy", "attempts_made", "attempts", "failed_hooks"),
+    *("policy", "attempts_made", "attempts", "failed_hooks", "retry_after"),
 }
 ATTEMPT_FIELDS = {
     *(

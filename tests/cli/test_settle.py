@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from perdure.cli.app import invoke
+from perdure.cli.record import Sharing
 from perdure.cli.run import run
 from perdure.cli.settle import settle
 from perdure.core.backoff import Exponential
@@ -151,7 +152,20 @@ USAGE = [
     (["--until-fails", "--retry-exit", "1"], "does not go with --retry-exit"),
     (["--until-fails", "--retry-match", "1"], "does not go with --retry-match"),
     (["--until-fails", "--consecutive", "2"], "--until-fails does not go with --consecutive, got 2"),
-    (["--atempts", "2"], "no such option '--atempts'; did you mean '--attempts'?"),
+    (["--atempts", "2"], "no such option '--atempts'; did you mean one of: '--attempts', '--state'?"),
+    (["--gracee", "2"], "no such option '--gracee'; did you mean '--grace'?"),
+    (["--breaker", ""], "--breaker must be a name of at least one character, got ''"),
+    (["--breaker-failures", "2"], "--breaker-failures goes with --breaker NAME, got none"),
+    (["--breaker-cooldown", "2s"], "--breaker-cooldown goes with --breaker NAME, got none"),
+    (
+        ["--breaker", "b", "--breaker-failures", "0"],
+        "--breaker-failures must be a whole number >= 1, got '0'",
+    ),
+    (["--breaker", "b", "--breaker-cooldown", "0"], "--breaker-cooldown must be a duration of more than 0"),
+    (["--lock-wait", "2s"], "--lock-wait goes with --lock NAME, got none"),
+    (["--lock", "l", "--lock-wait", "long"], "--lock-wait must be a duration of 0 or more"),
+    (["--until-fails", "--breaker", "b"], "does not go with --breaker"),
+    (["--until-fails", "--budget", "b"], "does not go with --budget"),
     (["--attempts"], "option '--attempts' requires an argument"),
 ]
 
@@ -189,6 +203,20 @@ def test_a_wrong_variable_is_named_as_such(
     assert invoke(["run", "--", "true"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_what_is_shared_is_settled_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert request_of().sharing is None
+    monkeypatch.setenv("PERDURE_STATE", "file")
+    assert request_of().sharing is None
+    assert request_of("--budget", "b").sharing == Sharing(budget="b", state="file")
+    plain = request_of("--breaker", "a", "--lock", "c", "--state", "other").sharing
+    assert plain == Sharing("a", None, "c", failures=5, cooldown=60, lock_wait=0, state="other")
+    given = request_of(
+        *("--breaker", "a", "--breaker-failures", "3", "--breaker-cooldown", "10m"),
+        *("--lock", "c", "--lock-wait", "forever"),
+    )
+    assert given.sharing == Sharing("a", None, "c", 3, 600, float("inf"), "file")
 
 
 def test_a_wrong_policy_file_is_named_with_file_and_field(

@@ -21,6 +21,7 @@ __all__ = ["Lazy", "cli", "invoke"]
 
 COMMANDS = {
     "run": ("perdure.cli.run", "run", "Run a command, and run it again while that is worth it."),
+    "state": ("perdure.cli.state", "state", "Show what runs share: breakers, budgets of retries, locks."),
     "explain": ("perdure.cli.explain", "explain", "Say what a policy would do before it does it."),
     "demo": (
         "perdure.cli.demo",
@@ -142,6 +143,8 @@ def _words(error: click.UsageError) -> str:
         name = written_as(error.param, error.ctx)
         return f"{name} must be true or false (1 or 0), got {os.environ.get(name)!r}"
     message = " ".join(error.format_message().split())
+    if ". (Did" in message:  # more than one name is close
+        message = message.replace(". (Did", ". Did").removesuffix(")")
     if getattr(error, "complete", False):
         message = error.message
     return (

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from perdure.cli.record import Request
+    from perdure.cli.record import Request, Sharing
     from perdure.policies import Retry
 
 __all__ = ["explain", "explain_run"]
@@ -87,7 +87,11 @@ def _warnings(plan: dict[str, Any], request: Request) -> list[dict[str, str]]:
     for warning in plan["warnings"]:
         code = warning["code"]
         message = _WARNINGS.get(code, warning["message"])
-        if message and not (code == "no-deadline" and request.policy.attempt_timeout is not None):
+        if code == "no-deadline" and request.policy.attempt_timeout is not None:
+            continue
+        if code == "no-budget" and request.sharing is not None and request.sharing.budget is not None:
+            continue
+        if message:
             found.append({"code": code, "message": message})
     return found
 
@@ -110,6 +114,7 @@ def _as_dict(request: Request) -> dict[str, object]:
         "stdin": request.stdin,
         "stdin_limit": request.stdin_limit,
         "map_exit": dict(request.exit_map),
+        "shared": None if request.sharing is None else _shared(request.sharing),
         "worst_case_elapsed": _worst(request),
     }
 
@@ -125,6 +130,7 @@ def _lines(request: Request, plan: dict[str, Any]) -> list[str]:
         ("deadline", "none" if policy.deadline is None else _deadline(policy.deadline)),
         ("success", _success(request)),
         *_failures(request),
+        *_shared_lines(request.sharing),
         ("stdin", _stdin(request)),
         ("stdout", "held until success" if request.hold else "passed on as it comes"),
         *[
@@ -185,6 +191,40 @@ def _failures(request: Request) -> list[tuple[str, str]]:
     return [("retried", ", or ".join(listed) or rest), ("not retried", ", ".join(never))]
 
 
+def _shared(sharing: Sharing) -> dict[str, object]:
+    wait = sharing.lock_wait
+    return {
+        "state": sharing.state,
+        "breaker": sharing.breaker,
+        "breaker_failures": sharing.failures,
+        "breaker_cooldown": sharing.cooldown,
+        "budget": sharing.budget,
+        "lock": sharing.lock,
+        "lock_wait": "forever" if wait == float("inf") else wait,
+    }
+
+
+def _shared_lines(sharing: Sharing | None) -> list[tuple[str, str]]:
+    if sharing is None:
+        return []
+    lines: list[tuple[str, str]] = []
+    if sharing.lock is not None:
+        wait = (
+            f"waits {human(sharing.lock_wait)} for it"
+            if sharing.lock_wait
+            else "refuses to start if it is held"
+        )
+        lines.append(("lock", f"{sharing.lock!r}, {wait}"))
+    if sharing.breaker is not None:
+        rule = f"opens after {sharing.failures} failures in a row, for {human(sharing.cooldown)} at first"
+        lines.append(("breaker", f"{sharing.breaker!r}, {rule}"))
+    if sharing.budget is not None:
+        lines.append(
+            ("budget", f"{sharing.budget!r}, of which each retry takes 1 and each success gives 0.1")
+        )
+    return lines
+
+
 def _stdin(request: Request) -> str:
     if not request.stdin:
         return "empty"
@@ -195,6 +235,9 @@ def _stdin(request: Request) -> str:
 def _exit_codes(request: Request) -> str:
     mapped = [f"{code} if {name}" for name, code in request.exit_map.items() if code is not None]
     rest = "the command's own; 124 if timed out or out of time"
+    sharing = request.sharing
+    if sharing is not None and (sharing.breaker or sharing.lock) and "refused" not in request.exit_map:
+        rest += "; 75 if refused and not started"
     return f"{', '.join(mapped)}, else {rest}" if mapped else rest
 
 

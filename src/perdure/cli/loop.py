@@ -12,14 +12,16 @@ from perdure import clock, events
 from perdure.cli.child.signals import Interrupted
 from perdure.cli.environment import command_environment, giveup_environment, retry_environment
 from perdure.cli.exits import exit_code
-from perdure.cli.record import Attempt, Ending
+from perdure.cli.record import Attempt, Ending, Refusal
 from perdure.cli.report import Evidence, attempt_fields
-from perdure.cli.rules import judge, what_happened
+from perdure.cli.rules import judge, meaning, what_happened
 from perdure.cli.wording import counting_down, ended, scheduled
 from perdure.engine.ambient import time_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from perdure.cli.child.signals import Signals
     from perdure.cli.child.supervised import Ran
     from perdure.cli.child.windows import WindowsLauncher, WindowsSignals
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from perdure.cli.report import JsonFile
     from perdure.cli.rules import Verdict
     from perdure.cli.screen import Screen
+    from perdure.cli.shared import Shared
+    from perdure.policies import Retry
+
+    T = TypeVar("T")
 
 __all__ = ["CommandFailed", "CommandStopped", "Loop"]
 
@@ -56,6 +62,7 @@ class Loop:
         signals: Signals | WindowsSignals,
         screen: Screen,
         log: JsonFile | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.attempts: list[Attempt] = []  # the last KEPT
         self.failed_hooks: list[dict[str, object]] = []
@@ -69,7 +76,9 @@ class Loop:
         self._made = 0
         self._streak = 0
         self._refused: float | None = None
-        self._unreplayable = False
+        self._barred = ""  # the stop reason where a retry was wanted and could not be made
+        self._shared = shared
+        self._refusal: Refusal | None = None
         self._real_sleep = clock.sleep
 
     def run(self) -> Ending:
@@ -79,12 +88,8 @@ class Loop:
         clock.sleep = self._wait
         try:
             with self._signals.idle():
-                outcome = self._request.policy.outcome(self._attempt)
-                if outcome.ok:
-                    self._launcher.release()
-            if outcome.error is not None and not isinstance(outcome.error, CommandFailed):
-                raise outcome.error  # perdure's own trouble, not the command's
-            ending = self._ending(outcome.stop.value)
+                stop = self._attempts()
+            ending = self._ending(stop)
         except Interrupted as interruption:
             ending = self._interrupted(interruption.signum)
         finally:
@@ -96,16 +101,44 @@ class Loop:
             self._evidence.close()
         return ending
 
+    def _attempts(self) -> str:
+        """Make them; the reason why there are no more."""
+        if self._shared is not None:
+            self._refusal = self._shared.enter(self._deadline_left(float("inf")))
+            if self._refusal is not None:
+                return self._refusal.stop
+        outcome = self._policy().outcome(self._attempt)
+        if outcome.ok:
+            self._launcher.release()
+        if outcome.error is not None and not isinstance(outcome.error, CommandFailed):
+            raise outcome.error  # perdure's own trouble, not the command's
+        return outcome.stop.value
+
+    def _policy(self) -> Retry:
+        """The policy, with what is left of its deadline after the wait for a lock."""
+        policy, left = self._request.policy, self._deadline_left(float("inf"))
+        if self._request.sharing is None or self._request.sharing.lock is None or left == float("inf"):
+            return policy
+        return policy.replace(deadline=max(0.0, left))
+
     # One attempt
 
     def _attempt(self) -> None:
         """Raises CommandFailed or CommandStopped unless it succeeded, Interrupted if told to stop."""
         with self._signals.attending():
+            self._ask()
             attempt = self._one()
         if attempt.verdict.kind == "again":
             raise CommandFailed(attempt.verdict.event)
         if attempt.verdict.kind == "stop":
             raise CommandStopped(attempt.verdict.event)
+
+    def _ask(self) -> None:
+        """Raises CommandStopped where what is shared with others refuses the attempt."""
+        self._refusal = None if self._shared is None else self._shared.ask()
+        if self._refusal is not None:
+            self._barred = self._refusal.stop
+            raise CommandStopped(self._refusal.why)
 
     def _one(self) -> Attempt:
         request, number = self._request, self._made + 1
@@ -135,14 +168,21 @@ class Loop:
         return self._launcher.verify(env, None if timeout is None else max(0.001, timeout - ran.duration))
 
     def _judge(self, ran: Ran, verified: Ran | None, number: int) -> Verdict:
-        """The verdict on a run; also stops where the next attempt could not be given the same stdin."""
+        """The verdict on a run; also stops where the next attempt could not be given the same stdin.
+
+        Or where the budget that is shared with others has no retry left.
+        """
         verdict = judge(self._request.rules, ran, verified=verified, streak=self._streak)
         self._streak = self._streak + 1 if verdict.success else 0
+        again = verdict.kind == "again" and number != self._request.allowed
         replay = self._launcher.replay
-        if verdict.kind != "again" or replay is None or replay.whole or number == self._request.allowed:
-            return verdict
-        self._unreplayable = True
-        return verdict._replace(kind="stop", why=replay.why_not)
+        why = replay.why_not if again and replay is not None and not replay.whole else ""
+        self._barred = "unreplayable" if why else ""
+        if self._shared is not None:
+            retry = again and not why and not verdict.success
+            refused = self._shared.after(meaning(ran, verdict), paid_in=verdict.success, retry=retry)
+            self._barred, why = ("budget", refused) if refused else (self._barred, why)
+        return verdict._replace(kind="stop", why=why) if why else verdict
 
     def _hook(self, option: str, command: str, env: dict[str, str]) -> None:
         """Run a hook; one that fails is reported once and changes nothing."""
@@ -164,7 +204,8 @@ class Loop:
             self._screen.line(scheduled(self.attempts[-1], self._request.allowed, event.delay))
         elif event.name == "retry.suppressed":
             self._refused = event.delay
-            self._tell(event.name, attempt=event.attempt, delay=event.delay, reason=event.reason)
+            reason = self._barred or event.reason
+            self._tell(event.name, attempt=event.attempt, delay=event.delay, reason=reason)
 
     def _wait(self, duration: float) -> None:
         """Wait, counting down where somebody watches."""
@@ -175,27 +216,29 @@ class Loop:
         end = time.monotonic() + duration
         try:
             while (left := end - time.monotonic()) > 0:
-                self._screen.draw(counting_down(number, allowed, left, self._deadline_left()))
+                self._screen.draw(counting_down(number, allowed, left, self._deadline_left(None)))
                 self._real_sleep(min(left, BLINK))
         finally:
             self._screen.erase()
 
-    def _deadline_left(self) -> float | None:
+    def _deadline_left(self, without: T) -> float | T:
         deadline = self._request.policy.deadline
-        return None if deadline is None else self._began + deadline - time.monotonic()
+        return without if deadline is None else self._began + deadline - time.monotonic()
 
     # The end
 
     def _ending(self, stop: str) -> Ending:
         last = self._last()
-        if self._unreplayable:
-            stop = "unreplayable"
+        stop = self._barred or stop
+        refusal = self._refusal
+        why = last.verdict.why if last is not None else stop
         return Ending(
             stop=stop,
             code=exit_code(self._request, stop, last),
             elapsed=self._elapsed(),
             attempts=self._made,
-            why=last.verdict.why if last is not None else stop,
+            why=why if refusal is None else refusal.why,
+            retry_after=None if refusal is None else refusal.retry_after,
             refused=self._refused if stop == "deadline" else None,
         )
 

@@ -12,10 +12,25 @@ if TYPE_CHECKING:
     from perdure.cli.rules import Rules, Verdict
     from perdure.policies import Retry
 
-__all__ = ["Attempt", "Ending", "Request"]
+__all__ = ["Attempt", "Ending", "Refusal", "Request", "Sharing"]
 
 # Named tuples and plain classes: each dataclass would add a millisecond to every start of the program.
 NO_MAP: Mapping[str, int | None] = {}
+
+
+class Sharing(NamedTuple):
+    """What a run shares with other processes: names (None: nothing), and the numbers that go with them.
+
+    ``state`` is the file (None: the user's own); ``lock_wait`` is infinite for "forever". Immutable.
+    """
+
+    breaker: str | None = None
+    budget: str | None = None
+    lock: str | None = None
+    failures: int = 5
+    cooldown: float = 60.0
+    lock_wait: float = 0.0
+    state: str | None = None
 
 
 class Request(NamedTuple):
@@ -39,6 +54,7 @@ class Request(NamedTuple):
     json: bool = False
     report: str | None = None
     events: str | None = None
+    sharing: Sharing | None = None
 
     @property
     def allowed(self) -> int | None:
@@ -72,11 +88,23 @@ class Attempt:
         return self.ran.duration + (self.verified.duration if self.verified is not None else 0.0)
 
 
+class Refusal(NamedTuple):
+    """An attempt that was not made, to spare what it calls or because another process runs. Immutable.
+
+    ``stop`` is "breaker" or "lock", ``why`` says it in words.
+    """
+
+    stop: str
+    why: str
+    retry_after: float | None = None
+
+
 class Ending(NamedTuple):
     """How the run ended. Immutable.
 
-    ``stop`` is a ``StopReason`` value, or "interrupted" by ``signal``; ``refused`` is the wait in
-    seconds that would have passed the deadline. ``attempts`` counts those that were made.
+    ``stop`` is a ``StopReason`` value, "lock", or "interrupted" by ``signal``; ``refused`` is the wait in
+    seconds that would have passed the deadline. ``attempts`` counts those that were made. ``retry_after`` is in
+    how many seconds another run makes sense, where a breaker says so.
     """
 
     stop: str
@@ -86,6 +114,7 @@ class Ending(NamedTuple):
     why: str = ""
     refused: float | None = None
     signal: int | None = None
+    retry_after: float | None = None
 
     @property
     def ok(self) -> bool:

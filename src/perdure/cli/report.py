@@ -45,6 +45,7 @@ def as_report(
         "stop": ending.stop,
         "why": ending.why or None,
         "signal": ending.signal,
+        "retry_after": None if ending.retry_after is None else _round(ending.retry_after),
         "started_at": began,
         "elapsed": _round(ending.elapsed),
         "idempotency_key": request.idempotency_key,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from perdure.cli.child.supervised import Ran
 
-__all__ = ["Rules", "Verdict", "judge", "what_happened"]
+__all__ = ["Rules", "Verdict", "judge", "meaning", "what_happened"]
 
 CANNOT_RUN = (126, 127)
 
@@ -72,6 +72,22 @@ def what_happened(ran: Ran) -> str:
     if ran.signal is not None:
         return f"was killed by {name_of(ran.signal)}"
     return f"exited {ran.code}"
+
+
+def meaning(ran: Ran, verdict: Verdict) -> str:
+    """What a run says about what it calls: "success", "failure", or "nothing".
+
+    A failure that no retry mends is an answer, which is a success. What could not be run, was told to stop, died
+    of a signal for good or has nobody who reads its output says nothing.
+    """
+    if verdict.success:
+        return "success"
+    cannot_run = verdict.kind == "stop" and verdict.code in CANNOT_RUN and not ran.timed_out
+    if cannot_run or not ran.started or ran.asked_to_stop or ran.unread:
+        return "nothing"
+    if verdict.kind == "again" or ran.timed_out:
+        return "failure"
+    return "success" if ran.signal is None else "nothing"
 
 
 def _cannot_run(rules: Rules, ran: Ran) -> bool:

@@ -29,18 +29,22 @@ HELP = """Run COMMAND, and run it again while that is worth it.
   perdure run -- curl -fsS https://example.com/health
   perdure run --attempts 5 --wait exp:0.5s..30s,full --timeout 10s -- ./sync.sh
   perdure run --deadline 2m --retry-exit 75 --map-exit exhausted=75 -- sendmail -q
+  perdure run --breaker mirror --budget mirror --lock sync -- ./sync.sh
 
 By default every exit code but 0 is retried, except 126 and 127 (the command cannot be run): at most 4
 attempts, with waits of up to 0.1 s, 0.2 s, 0.4 s (exponential, full jitter). An attempt cut by --timeout
 counts as exit code 124, a death by signal n as 128 + n. Durations: 250ms, 2s, 1m30s; a bare number means
 seconds.
 
-Exit codes: the command's own; 124 timed out or out of time; 125 perdure itself failed; 126, 127 the command
-cannot be run; 128 + n signal n; 2 wrong usage.
+--breaker, --budget and --lock share their state with all runs on this machine that give the same name;
+`perdure state` shows it.
+
+Exit codes: the command's own; 75 refused by --breaker or --lock, and not started; 124 timed out or out of
+time; 125 perdure itself failed; 126, 127 the command cannot be run; 128 + n signal n; 2 wrong usage.
 
 Variables stand for options that are not given: PERDURE_ATTEMPTS, _WAIT, _TIMEOUT, _DEADLINE, _GRACE,
 _POLICY, _CONFIG, _RETRY_EXIT, _STOP_EXIT, _RETRY_MATCH, _STOP_MATCH, _MAP_EXIT, _STDIN_LIMIT, _QUIET,
-_NO_PROGRESS; what --policy says comes last. The command sees PERDURE_ATTEMPT, _MAX_ATTEMPTS, _DEADLINE
+_NO_PROGRESS, _STATE; what --policy says comes last. The command sees PERDURE_ATTEMPT, _MAX_ATTEMPTS, _DEADLINE
 (seconds since 1970; a perdure run inside keeps to it), _IDEMPOTENCY_KEY (the same for every attempt),
 _LAST_EXIT and _EVIDENCE (a JSON file about the attempts before).
 """
@@ -69,7 +73,8 @@ run = SectionedCommand(
 def execute(request: Request) -> int:
     """Carry a request out and return the exit code. For the main thread of a process of its own.
 
-    Raises OSError where a report cannot be opened or output not be kept, Stuck where a process survives KILL.
+    Raises OSError where a report cannot be opened or output not be kept, Stuck where a process survives KILL,
+    Trouble where a lock cannot be looked at.
     """
     from perdure.cli.loop import Loop
     from perdure.cli.report import JsonFile, as_line, as_report
@@ -84,7 +89,12 @@ def execute(request: Request) -> int:
         stack.enter_context(signals)
         launcher = _launcher(request, signals, screen)
         stack.enter_context(launcher)
-        loop = Loop(request, launcher, signals, screen, log)
+        shared = None
+        if request.sharing is not None:
+            from perdure.cli.shared import Shared
+
+            shared = stack.enter_context(Shared(request, request.sharing, screen, log))
+        loop = Loop(request, launcher, signals, screen, log, shared)
         ending = loop.run()
         if report is not None or request.json:
             value = as_report(request, ending, loop.attempts, began=began, hooks=loop.failed_hooks)

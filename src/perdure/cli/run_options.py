@@ -17,6 +17,7 @@ __all__ = ["OPTIONS"]
 LIMITS = "How often and how long"
 JUDGING = "What counts as failure"
 AROUND = "Around the attempts"
+SHARING = "Shared with the other runs on this machine"
 STREAMS = "Input and output"
 TELLING = "What is reported"
 
@@ -35,6 +36,7 @@ def _option(
 
 _DURATION = "duration"
 _TEXT = Reads("command", lambda text, _field: text)
+_NAME = Reads("name", values.read_name)
 
 OPTIONS: list[click.Parameter] = [
     _option(
@@ -148,11 +150,50 @@ OPTIONS: list[click.Parameter] = [
     _option(
         "--map-exit",
         Reads("name=code", lambda text, field: (text, field)),
-        "Another exit code for an ending: exhausted, deadline, timeout, stopped or unreplayable; such as "
-        "exhausted=75.",
+        "Another exit code for an ending: exhausted, deadline, timeout, stopped, unreplayable or refused; "
+        "such as exhausted=75.",
         AROUND,
         env=True,
         multiple=True,
+    ),
+    _option(
+        "--breaker",
+        _NAME,
+        "Stop starting the command while it keeps failing, in whichever run: failures in a row open the breaker "
+        "of this name, and after a cooldown one run at a time finds out whether it may close.",
+        SHARING,
+    ),
+    _option(
+        "--breaker-failures",
+        Reads("n", values.read_count),
+        "So many failed attempts in a row open it [default: 5].",
+        SHARING,
+    ),
+    _option(
+        "--breaker-cooldown",
+        Reads(_DURATION, values.read_some_time),
+        "How long it stays open; twice as long each time it opens again, up to five times [default: 1m].",
+        SHARING,
+    ),
+    _option(
+        "--budget",
+        _NAME,
+        "Draw retries from the budget of this name: each success adds a tenth of a retry, up to 5.",
+        SHARING,
+    ),
+    _option("--lock", _NAME, "Run only while no other run has the lock of this name.", SHARING),
+    _option(
+        "--lock-wait",
+        Reads(_DURATION, values.read_duration_or_forever),
+        'How long to wait for the lock, or "forever" [default: 0, refuse at once].',
+        SHARING,
+    ),
+    _option(
+        "--state",
+        Reads("file", values.read_name),
+        "The file with the state, on a local disk [default: in the user's state folder].",
+        SHARING,
+        env=True,
     ),
     _option("--no-stdin", None, "Give the command an empty stdin and leave perdure's own unread.", STREAMS),
     _option(

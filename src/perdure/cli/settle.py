@@ -9,7 +9,7 @@ from perdure import clock
 from perdure.cli.environment import MOMENT, new_key
 from perdure.cli.loop import CommandFailed, CommandStopped
 from perdure.cli.options import Bad
-from perdure.cli.record import Request
+from perdure.cli.record import Request, Sharing
 from perdure.cli.rules import Rules
 from perdure.cli.values import NO_CODES, read_deadline, read_exit_map
 from perdure.core.backoff import DEFAULT, Exponential
@@ -53,6 +53,7 @@ def settle(given: dict[str, Any]) -> Request:
         json=given["json"],
         report=given["report"],
         events=given["events"],
+        sharing=_sharing(given),
     )
 
 
@@ -60,7 +61,7 @@ def _refuse_contradictions(given: dict[str, Any]) -> None:
     if not given["command"][0]:
         raise Bad("COMMAND must be the name of a program, got ''")
     if given["until_fails"]:
-        for name in ("verify", "retry_exit", "retry_match"):
+        for name in ("verify", "retry_exit", "retry_match", "breaker", "budget"):
             if given[name]:
                 option = "--" + name.replace("_", "-")
                 raise Bad(f"--until-fails looks for any failure and does not go with {option}")
@@ -85,6 +86,29 @@ def _rules(given: dict[str, Any], policy: Retry) -> Rules:
         stop_match=tuple(given["stop_match"]),
         until_fails=given["until_fails"],
         consecutive=wanted,
+    )
+
+
+def _sharing(given: dict[str, Any]) -> Sharing | None:
+    for option, needs in (
+        ("breaker_failures", "breaker"),
+        ("breaker_cooldown", "breaker"),
+        ("lock_wait", "lock"),
+    ):
+        if given[option] is not None and given[needs] is None:
+            raise Bad(f"--{option.replace('_', '-')} goes with --{needs} NAME, got none")
+    if given["breaker"] is None and given["budget"] is None and given["lock"] is None:
+        return None
+    plain = Sharing()
+    failures, cooldown, wait = given["breaker_failures"], given["breaker_cooldown"], given["lock_wait"]
+    return Sharing(
+        breaker=given["breaker"],
+        budget=given["budget"],
+        lock=given["lock"],
+        failures=plain.failures if failures is None else failures,
+        cooldown=plain.cooldown if cooldown is None else cooldown,
+        lock_wait=plain.lock_wait if wait is None else wait,
+        state=given["state"],
     )
 
 

@@ -25,7 +25,9 @@ __all__ = [
     "read_count",
     "read_deadline",
     "read_duration",
+    "read_duration_or_forever",
     "read_exit_map",
+    "read_name",
     "read_pattern",
     "read_size",
     "read_some_time",
@@ -33,7 +35,7 @@ __all__ = [
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
-ENDINGS = ("exhausted", "deadline", "timeout", "stopped", "unreplayable")
+ENDINGS = ("exhausted", "deadline", "timeout", "stopped", "unreplayable", "refused")
 """Names of endings that ``--map-exit`` may give another exit code."""
 
 
@@ -70,6 +72,11 @@ def read_duration(text: str, field: str) -> float:
     return seconds(text, field=field)
 
 
+def read_duration_or_forever(text: str, field: str) -> float:
+    """A duration in seconds, 0 or more, or "forever"."""
+    return FOREVER if text.strip().lower() == "forever" else seconds(text, field=field)
+
+
 def read_some_time(text: str, field: str) -> float:
     """A duration in seconds, more than 0."""
     value = seconds(text, field=field)
@@ -81,6 +88,13 @@ def read_some_time(text: str, field: str) -> float:
 def read_deadline(text: str, field: str) -> float:
     """A duration of more than 0 in seconds, or "forever"."""
     return FOREVER if text.strip().lower() == "forever" else read_some_time(text, field)
+
+
+def read_name(text: str, field: str) -> str:
+    """A name of at least one character, whatever it is."""
+    if not text:
+        raise ConfigError(f"{field} must be a name of at least one character, got {text!r}")
+    return text
 
 
 def read_size(text: str, field: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.cli.child.signals import name_of
 from perdure.cli.child.supervised import NOBODY_READS
+from perdure.cli.exits import REFUSALS
 from perdure.durations import human as exact
 
 TYPE_CHECKING = False
@@ -23,6 +24,9 @@ def ended(request: Request, ending: Ending, last: Attempt | None) -> str:
     """The last line of a run, after its ``last`` attempt; empty where there is nothing to say."""
     if ending.stop == "interrupted":
         return _interrupted(request, ending, last)
+    if ending.stop in REFUSALS:
+        what = "not started" if last is None else f"{_number(last.number + 1, request.allowed)} not made"
+        return f"perdure: {what}: {ending.why}"
     if last is None:
         return f"perdure: {ending.why}"
     if ending.ok:
@@ -31,9 +35,7 @@ def ended(request: Request, ending: Ending, last: Attempt | None) -> str:
         number = _number(last.number, request.allowed)
         did = f"{last.verdict.event}, as looked for," if request.rules.until_fails else "succeeded"
         return f"perdure: {number} {did} after {human(last.duration)} ({human(ending.elapsed)} in all)"
-    if not last.ran.started or last.ran.unread == NOBODY_READS:  # it has been said, or needs no words
-        return ""
-    return f"perdure: {_attempt(last, request.allowed)}; {_conclusion(request, ending)}"
+    return _gave_up(request, ending, last)
 
 
 def running(number: int, allowed: int | None, seconds: float, timeout: float | None) -> str:
@@ -51,6 +53,12 @@ def counting_down(number: int, allowed: int | None, left: float, deadline: float
 def human(seconds: float) -> str:
     """Seconds for people, to the millisecond."""
     return exact(round(seconds, 3))
+
+
+def _gave_up(request: Request, ending: Ending, last: Attempt) -> str:
+    if not last.ran.started or last.ran.unread == NOBODY_READS:  # it has been said, or needs no words
+        return ""
+    return f"perdure: {_attempt(last, request.allowed)}; {_conclusion(request, ending)}"
 
 
 def _attempt(attempt: Attempt, allowed: int | None) -> str:

@@ -26,7 +26,10 @@ _STEPS: Final = (1, 2, 2.5, 5, 10)
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What to draw. `top` is the value at the upper edge, `unit` follows the numbers of the axis."""
+    """What to draw. `top` is the value at the upper edge, `unit` follows the numbers of the axis.
+
+    `tints`: for each curve the place of its arm, whose colour it has.
+    """
 
     title: str
     seconds: float
@@ -35,10 +38,28 @@ class Chart:
     phases: Sequence[Phase]
     curves: Sequence[Curve]
     names: Sequence[str]
+    tints: Sequence[int] = (0, 1, 2, 3)
 
     def svg(self, width: float, height: float) -> str:
         """Draw it; the text keeps its size, so a narrow screen gets a narrow drawing, not a small one."""
         return "\n".join(_Drawing(self, width, height).parts())
+
+
+# Drawn twice, so that text is never scaled: the style sheet shows the one that fits the screen.
+_SIZES: Final = (("wide", 1000.0, 270.0), ("narrow", 350.0, 240.0))
+
+
+def drawings(chart: Chart, caption: str) -> str:
+    """Return the picture with title, caption and key, drawn for wide and for narrow screens."""
+    key = "".join(
+        f'<li class="arm{tint}">{escape(name)}</li>'
+        for tint, name in zip(chart.tints, chart.names, strict=False)
+    )
+    drawn = "".join(
+        chart.svg(width, height).replace("<svg ", f'<svg class="{name}" ', 1)
+        for name, width, height in _SIZES
+    )
+    return f'<h2>{escape(chart.title)}</h2><p>{escape(caption)}</p><ul class="key">{key}</ul>{drawn}'
 
 
 def axis_step(span: float, at_most: int) -> float:
@@ -116,11 +137,16 @@ class _Drawing:
         ]
 
     def _curves(self) -> list[str]:
+        chart = self.chart
+        # The last arm lies on top, and the first, which is dashed, over the others: it often hides in one.
+        order = sorted(
+            range(len(chart.curves)),
+            key=lambda place: (place == len(chart.curves) - 1, chart.tints[place] == 0),
+        )
         return [
-            f'<path class="curve arm{place}" d="{self._path(curve)}"><title>{escape(name)}</title></path>'
-            for place, (name, curve) in sorted(
-                enumerate(zip(self.chart.names, self.chart.curves, strict=True)), key=_drawn_last
-            )
+            f'<path class="curve arm{chart.tints[place]}" d="{self._path(chart.curves[place])}">'
+            f"<title>{escape(chart.names[place])}</title></path>"
+            for place in order
         ]
 
     def _path(self, curve: Curve) -> str:
@@ -132,12 +158,6 @@ class _Drawing:
             steps.append(f"{pen}{self.x(at):.1f} {self.y(value):.1f}")
             pen = "L"
         return "".join(steps)
-
-
-def _drawn_last(numbered: tuple[int, object]) -> tuple[bool, bool]:
-    """Put the last arm on top and the first, which is dashed, over the others: it often hides in one."""
-    place, _ = numbered
-    return place == 2, place == 0
 
 
 def place_labels(

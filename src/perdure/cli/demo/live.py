@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _POINTS: Final = 20
-STYLES: Final = ("dim", "yellow", "bold cyan")
+STYLES: Final = {
+    "no retry": "dim",
+    "naive loop": "yellow",
+    "@perdure.retry": "cyan",
+    "Dependency": "bold magenta",
+}
 
 
 class Display(Protocol):
@@ -123,8 +128,8 @@ class LiveTable:
     def _table(self, traffic: Traffic, now: float) -> Table:
         table = new_table(("arm", "success", "over time", "p50 ms", "p99 ms", "sent", "4xx again"))
         table.columns[2].justify = "left"
-        for style, (name, calls) in zip(STYLES, traffic.calls.items(), strict=True):
-            table.add_row(*_live_row(name, list(calls), now, self._script.seconds), style=style)
+        for name, calls in traffic.calls.items():
+            table.add_row(*_live_row(name, list(calls), now, self._script.seconds), style=STYLES[name])
         return table
 
 

@@ -104,6 +104,7 @@ class Figures:
     p99: float | None
     attempts: int
     amplification: float | None
+    shed: int
     wrong_calls: int
     wrong_repeated: int
     peak_down: int | None
@@ -126,6 +127,7 @@ def figures(arm: str, calls: Sequence[Call], seen: Sequence[Seen], script: Scrip
         p99=percentile(latencies, 0.99),
         attempts=len(times),
         amplification=share(len(times), len(calls)),
+        shed=sum(call.shed for call in calls),
         wrong_calls=sum(call.wrong is not None for call in ended),
         wrong_repeated=wrong_repeated(seen),
         # From a little before: the drop itself is the moment the herd would start from.

@@ -5,24 +5,23 @@ from __future__ import annotations
 import platform
 from html import escape
 from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from perdure.cli.demo import report
 from perdure.cli.demo.arms import ARMS
-from perdure.cli.demo.chart import Chart, axis_top
+from perdure.cli.demo.chart import Chart, axis_top, drawings
+from perdure.cli.demo.markup import alarms, bullets, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from perdure.cli.demo.measure import Curve, Figures
+    from perdure.cli.demo.overload.report import Result as Overload
     from perdure.cli.demo.report import Result
 
-# Drawn twice, so that text is never scaled: the style sheet shows the one that fits the screen.
-_SIZES: Final = (("wide", 1000.0, 270.0), ("narrow", 350.0, 240.0))
 
-
-def render(result: Result) -> str:
-    """Return the whole page as text."""
+def render(result: Result, overload: Overload | None = None) -> str:
+    """Return the whole page as text; the second scene follows the first where it was played."""
     style = resources.files("perdure.cli.demo").joinpath("page.css").read_text(encoding="utf-8")
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -31,13 +30,14 @@ def render(result: Result) -> str:
     )
     parts = (
         _header(result),
-        _alarms(result),
+        alarms(_doubts(result)),
         _cards(result.figures),
         _charts(result),
         _phases(result),
         _numbers(result),
-        _list("What this run shows", report.findings(result)),
-        _list("What it does not show", report.LIMITS),
+        bullets("What this run shows", report.findings(result)),
+        bullets("What it does not show", report.LIMITS),
+        _overload(overload),
         _footer(result),
     )
     body = "\n".join(part for part in parts if part)
@@ -48,17 +48,24 @@ def _header(result: Result) -> str:
     calls = max((figures.calls for figures in result.figures), default=0)
     return (
         '<header><p><span class="brand">perdure</span> demo</p>'
-        "<h1>Same calls, same failing server, three ways</h1>"
+        "<h1>Same calls, same failing server, four ways</h1>"
         f"<p>{result.script.seconds:g} s, {calls:,} calls each way, over HTTP on 127.0.0.1. The server "
         "errs, slows down, restarts and goes away by a script; each way meets the same script.</p></header>"
     )
 
 
-def _alarms(result: Result) -> str:
+def _overload(result: Overload | None) -> str:
+    if result is None:
+        return ""
+    from perdure.cli.demo.overload.page import render as render_overload
+
+    return render_overload(result)
+
+
+def _doubts(result: Result) -> list[str]:
     lines = [] if result.agrees else [report.agreement_line(result)]
     interruption = report.interruption_line(result)
-    lines += [] if interruption is None else [interruption]
-    return "".join(f'<p class="alarm">{escape(line)}</p>' for line in lines)
+    return lines if interruption is None else [*lines, interruption]
 
 
 def _cards(figures: Sequence[Figures]) -> str:
@@ -70,6 +77,7 @@ def _card(place: int, figures: Figures, code: str) -> str:
     facts = (
         ("attempts per call", report.ratio(figures.amplification)),
         ("404, 422 sent again", str(figures.wrong_repeated)),
+        ("refused unsent", f"{figures.shed:,}"),
         ("p50 / p99", f"{report.milliseconds(figures.p50)} / {report.milliseconds(figures.p99)} ms"),
     )
     pairs = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
@@ -92,48 +100,23 @@ def _charts(result: Result) -> str:
 
 
 def _chart(result: Result, curves: Sequence[Curve], top: float, unit: str, title: str, caption: str) -> str:
-    names = [figures.arm for figures in result.figures]
-    chart = Chart(title, result.script.seconds, top, unit, result.script.incidents, curves, names)
-    key = "".join(f'<li class="arm{place}">{escape(name)}</li>' for place, name in enumerate(names))
-    drawings = "".join(
-        chart.svg(width, height).replace("<svg ", f'<svg class="{name}" ', 1)
-        for name, width, height in _SIZES
-    )
-    return f'<h2>{escape(title)}</h2><p>{escape(caption)}</p><ul class="key">{key}</ul>{drawings}'
+    chart = Chart(title, result.script.seconds, top, unit, result.script.incidents, curves, _names(result))
+    return drawings(chart, caption)
 
 
 def _phases(result: Result) -> str:
     lines = zip(report.phase_rows(result), result.script.incidents, strict=True)
-    table = _table(result, [(cells, phase.what) for cells, phase in lines])
-    return f"<h2>Phase by phase</h2><p>Success of the calls started in each.</p>{table}"
+    written = table(_names(result), [(cells, phase.what) for cells, phase in lines])
+    return f"<h2>Phase by phase</h2><p>Success of the calls started in each.</p>{written}"
 
 
 def _numbers(result: Result) -> str:
-    table = _table(result, [(cells, "") for cells in report.rows(result)])
-    return f"<h2>All figures</h2><p>{escape(report.NOTE)}</p>{table}"
+    written = table(_names(result), [(cells, "") for cells in report.rows(result)])
+    return f"<h2>All figures</h2><p>{escape(report.NOTE)}</p>{written}"
 
 
-def _table(result: Result, body: Iterable[tuple[Sequence[str], str]]) -> str:
-    """Write a line for each (name and cells, remark), with a column for each arm."""
-    head = _line(("", *(figures.arm for figures in result.figures)), "", "th")
-    lines = [_line(cells, remark, "td") for cells, remark in body]
-    return f'<div class="scroll"><table>{head}{"".join(lines)}</table></div>'
-
-
-def _line(cells: Sequence[str], remark: str, tag: str) -> str:
-    name, *rest = (escape(cell) for cell in cells)
-    small = f"<small>{escape(remark)}</small>" if remark else ""
-    # A narrow screen may break "@perdure.retry" after the dot.
-    shown = "".join(
-        f'<{tag} class="arm{place}">{cell.replace("e.r", "e.<wbr>r")}</{tag}>'
-        for place, cell in enumerate(rest)
-    )
-    return f"<tr><th>{name}{small}</th>{shown}</tr>"
-
-
-def _list(title: str, lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<h2>{escape(title)}</h2><ul class="plain">{items}</ul>'
+def _names(result: Result) -> list[str]:
+    return [figures.arm for figures in result.figures]
 
 
 def _footer(result: Result) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 # The child gets the parent's import path in words: no current directory slips in before it.
@@ -27,6 +28,14 @@ class Seen(NamedTuple):
     status: int
 
 
+class Scene(Protocol):
+    """What the process is to play: the script of faults, or the plan of the overload."""
+
+    def settings(self) -> dict[str, object]:
+        """Return what the process needs to build the same scene."""
+        ...
+
+
 class ServerDied(RuntimeError):
     """The server process ended before it said what it had to say. Run the demo again."""
 
@@ -37,9 +46,9 @@ class ServerProcess:
     For one thread. It ends only the process it started itself, through its own handle.
     """
 
-    def __init__(self, seed: int, seconds: float, arms: list[str]) -> None:
+    def __init__(self, scene: Scene, arms: Sequence[str]) -> None:
         """Keep the settings; `__enter__` starts the process and waits for its ports."""
-        self._settings = {"seed": seed, "seconds": seconds, "arms": arms}
+        self._settings = {**scene.settings(), "arms": list(arms)}
         self.ports: dict[str, int] = {}
 
     def __enter__(self) -> Self:

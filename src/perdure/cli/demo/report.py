@@ -22,7 +22,8 @@ NOTE: Final = (
 LIMITS: Final = (
     (
         "This shows faults that pass, not overload: a bare @perdure.retry has no budget, so where a "
-        "service is slow because it is full, its retries add load."
+        "service is slow because it is full, its retries add load. The overload scene shows that, and what "
+        "a Dependency does about it."
     ),
     (
         "An outage longer than the waits between its attempts is not survived either: compare the "
@@ -100,35 +101,55 @@ def phase_rows(result: Result) -> list[tuple[str, ...]]:
 
 
 def findings(result: Result) -> list[str]:
-    """Say what this run shows, in its own numbers; where @perdure.retry is behind, they say that too."""
-    none, naive, ours = result.figures
+    """Say what this run shows, in its own numbers; where perdure is behind, they say that too."""
+    none, naive, ours, guarded = result.figures
     lines = [
         (
             f"Faults that pass: {percent(ours.success)} of calls succeeded with @perdure.retry, "
-            f"{percent(naive.success)} in the naive loop, {percent(none.success)} with no retry."
+            f"{percent(guarded.success)} by the Dependency, {percent(naive.success)} in the naive loop, "
+            f"{percent(none.success)} with no retry."
         ),
+        _comparison(ours, guarded),
         (
-            f"Permanent errors: sent again after a 404 or 422: {ours.wrong_repeated} times, "
-            f"{naive.wrong_repeated} in the naive loop."
+            f"Permanent errors: sent again after a 404 or 422: {ours.wrong_repeated} times with "
+            f"@perdure.retry, {guarded.wrong_repeated} by the Dependency, {naive.wrong_repeated} in the "
+            f"naive loop."
         ),
     ]
     if ours.peak_down is not None:
         lines.append(
-            f"Herd: the busiest 100 ms with the port closed saw {ours.peak_down} attempts, "
-            f"{naive.peak_down} from the naive loop, {none.peak_down} with no retry."
+            f"Herd: the busiest 100 ms with the port closed saw {ours.peak_down} attempts from "
+            f"@perdure.retry, {count(guarded.peak_down)} from the Dependency, {count(naive.peak_down)} from "
+            f"the naive loop, {count(none.peak_down)} with no retry."
         )
     if ours.peak_back is not None and naive.peak_back is not None:
         gone = ": calls that gave up send nothing any more" if ours.peak_back > naive.peak_back else ""
         lines.append(
-            f"In the second after it opened again the busiest 100 ms had {ours.peak_back} requests, "
-            f"{naive.peak_back} from the naive loop, {none.peak_back} with no retry{gone}."
+            f"In the second after it opened again the busiest 100 ms had {ours.peak_back} requests from "
+            f"@perdure.retry, {count(guarded.peak_back)} from the Dependency, {naive.peak_back} from the "
+            f"naive loop, {count(none.peak_back)} with no retry{gone}."
         )
     if ours.p99 is not None and naive.p99 is not None and ours.p99 > naive.p99:
         lines.append(
-            f"The price: p99 is {milliseconds(ours.p99)} ms against {milliseconds(naive.p99)} ms in the "
-            "naive loop: a call that waits ends later than one that gives up."
+            f"The price: p99 is {milliseconds(ours.p99)} ms with @perdure.retry against "
+            f"{milliseconds(naive.p99)} ms in the naive loop: a call that waits ends later than one that "
+            "gives up."
         )
     return lines
+
+
+def _comparison(ours: Figures, guarded: Figures) -> str:
+    """Say what budget and gate did to faults that would have passed: often they cost successes here."""
+    did = (
+        f"The Dependency sent {guarded.attempts:,} attempts where @perdure.retry alone sent "
+        f"{ours.attempts:,}, and refused {guarded.shed:,} of {guarded.calls:,} calls without sending them"
+    )
+    if (guarded.success or 0.0) < (ours.success or 0.0):
+        return (
+            f"{did}. Here it does worse: it cannot know that a fault will pass, and its budget pays for few "
+            "retries once successes stop."
+        )
+    return did + "."
 
 
 def agreement_line(result: Result) -> str:
@@ -161,9 +182,10 @@ _ROWS: Final[tuple[tuple[str, Callable[[Figures], str]], ...]] = (
     ("p99, ms", lambda figures: milliseconds(figures.p99)),
     ("attempts sent", lambda figures: f"{figures.attempts:,}"),
     ("attempts per call", lambda figures: ratio(figures.amplification)),
-    ("sent again after a 404 or 422", lambda figures: f"{figures.wrong_repeated:,}"),
-    ("most sent in 100 ms, port closed", lambda figures: count(figures.peak_down)),
-    ("most read in 100 ms, just after", lambda figures: count(figures.peak_back)),
+    ("refused unsent", lambda figures: f"{figures.shed:,}"),
+    ("sent again after 404 or 422", lambda figures: f"{figures.wrong_repeated:,}"),
+    ("most sent/100 ms, port closed", lambda figures: count(figures.peak_down)),
+    ("most read/100 ms, just after", lambda figures: count(figures.peak_back)),
 )
 
 

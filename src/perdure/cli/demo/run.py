@@ -22,7 +22,7 @@ _LAST_CALLS: Final = 8.0
 
 def run(script: Script, arms: Sequence[Arm], display: Display) -> Result:
     """Play the script against all arms at once and sum up. Ctrl-C ends it early with what there is."""
-    with ServerProcess(script.seed, script.seconds, [arm.name for arm in arms]) as server:
+    with ServerProcess(script, [arm.name for arm in arms]) as server:
         traffic = Traffic(script, arms, server.ports)
         server.start()
         traffic.start()

@@ -1,7 +1,7 @@
 """The script of the demo: what the server does at which moment, and which calls arrive.
 
 Everything here is a function of the seed, the length of the run, the call and the attempt. So the
-three arms meet the same server: attempt 2 of call 17 gets the same answer in each of them when it
+arms meet the same server: attempt 2 of call 17 gets the same answer in each of them when it
 arrives in the same phase. Nothing here touches a socket or a clock.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["clean", "errors", "slow", "restart", "throttle", "outage", "recovery"]
+Kind = Literal["clean", "errors", "slow", "restart", "throttle", "outage", "recovery", "brownout"]
 
 RATE: Final = 40.0
 CLIENT_TIMEOUT: Final = 0.5
@@ -49,6 +49,7 @@ LABELS: Final[dict[Kind, str]] = {
     "throttle": "503",
     "outage": "outage",
     "recovery": "recovered",
+    "brownout": "brownout",
 }
 
 
@@ -80,7 +81,7 @@ class Phase:
         return _sentence(self)
 
 
-def _sentence(phase: Phase) -> str:
+def _sentence(phase: Phase) -> str:  # noqa: PLR0911 - one for each kind
     length = f"{phase.end - phase.start:.1f} s"
     closed = phase.down
     match phase.kind:
@@ -95,6 +96,8 @@ def _sentence(phase: Phase) -> str:
             return f"503 with Retry-After: {RETRY_AFTER} for every request, for {length}"
         case "outage":
             return f"the port is closed for {length}: every connection is refused"
+        case "brownout":
+            return f"the work on each request takes ten times as long, for {length}"
         case "clean" | "recovery":
             return "answers as it should"
 
@@ -131,6 +134,15 @@ class Script:
             phases.append(Phase(kind, at, end))
             at = end
         return cls(seed, seconds, tuple(phases))
+
+    def settings(self) -> dict[str, object]:
+        """Return what the server's process needs to build the same script."""
+        return {"scene": "faults", "values": {"seed": self.seed, "seconds": self.seconds}}
+
+    @property
+    def timeout(self) -> float:
+        """How long a client waits for an answer, in every arm."""
+        return CLIENT_TIMEOUT
 
     def at(self, now: float) -> Phase:
         """Return the phase of that moment; before the start the first, after the end the last."""

@@ -13,13 +13,18 @@ from perdure.cli.demo import report
 from perdure.cli.demo.live import STYLES, Lines, LiveTable, Silent, new_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from perdure.cli.demo.live import Display
+    from perdure.cli.demo.overload.plan import Plan
+    from perdure.cli.demo.overload.report import Result as Overload
     from perdure.cli.demo.report import Result
     from perdure.cli.demo.script import Script
 
 _WIDEST: Final = 88
+
+Head = tuple[str, ...]
+Body = list[tuple[str, ...]]
 
 
 class Screen(Protocol):
@@ -34,6 +39,13 @@ class Screen(Protocol):
 
     def end(self, result: Result) -> None:
         """Print the tables and what they mean."""
+
+    def overload_display(self, plan: Plan) -> Display:
+        """Say what the second scene is, and return what shows its progress."""
+        ...
+
+    def end_overload(self, result: Overload) -> None:
+        """Print the table of the second scene and what it means."""
 
 
 def choose(*, as_json: bool) -> Screen:
@@ -57,9 +69,18 @@ class Quiet:
     def end(self, result: Result) -> None:
         """Say nothing."""
 
+    def overload_display(self, plan: Plan) -> Display:  # noqa: ARG002
+        """Show nothing."""
+        return Silent()
+
+    def end_overload(self, result: Overload) -> None:
+        """Say nothing."""
+
 
 class Plain:
     """Text without colour or movement."""
+
+    _width = _WIDEST
 
     def begin(self, script: Script) -> None:
         """Say what is about to happen."""
@@ -70,21 +91,41 @@ class Plain:
         return Lines(script)
 
     def end(self, result: Result) -> None:
-        """Print the table as aligned text."""
-        head, body = _table(result)
+        """Print the table and what it means."""
+        self._sum_up(*_table(result), _words(result))
+
+    def overload_display(self, plan: Plan) -> Display:
+        """Say what the second scene is, and return one line a second: each stays to be read."""
+        from perdure.cli.demo.arms import OVERLOAD_ARMS
+        from perdure.cli.demo.overload.live import Seconds
+        from perdure.cli.demo.overload.report import setting
+
+        lines = [f"perdure demo: overload ({plan.seconds:g} s, seed {plan.seed})", setting(plan)]
+        click.echo("\n" + "\n".join(_filled(lines, self._width)) + "\n")
+        return Seconds(plan, [arm.name for arm in OVERLOAD_ARMS])
+
+    def end_overload(self, result: Overload) -> None:
+        """Print the table of the second scene and what it means."""
+        from perdure.cli.demo.overload.report import rows
+
+        head = ("", *(figures.arm for figures in result.figures))
+        self._sum_up(head, rows(result), _overload_words(result))
+
+    def _sum_up(self, head: Head, body: Body, words: Iterable[str]) -> None:
         click.echo("\n" + "\n".join(_aligned([head, *body])) + "\n")
-        for line in _words(result, _WIDEST):
+        for line in _filled(words, self._width):
             click.echo(line)
 
 
-class Rich:
-    """A live table, then the same tables in colour."""
+class Rich(Plain):
+    """A live table for the faults, and the same tables and words in colour."""
 
     def __init__(self) -> None:
         """Make the console; `rich` is loaded here and nowhere without a terminal."""
         from rich.console import Console
 
         self._console = Console(highlight=False)
+        self._width = min(self._console.width, _WIDEST)
 
     def begin(self, script: Script) -> None:
         """Say what is about to happen."""
@@ -95,28 +136,27 @@ class Rich:
         """Return the live table."""
         return LiveTable(script, self._console)
 
-    def end(self, result: Result) -> None:
-        """Print the table."""
-        head, body = _table(result)
+    def _sum_up(self, head: Head, body: Body, words: Iterable[str]) -> None:
         table = new_table(head)
-        for column, style in zip(table.columns[1:], STYLES, strict=True):
-            column.style = style
+        for column, name in zip(table.columns[1:], head[1:], strict=True):
+            column.style = STYLES[name]
         for cells in body:
             table.add_row(*cells)
+        self._console.print()
         self._console.print(table)
         self._console.print()
-        for line in _words(result, min(self._console.width, _WIDEST)):
+        for line in _filled(words, self._width):
             self._console.print(line, markup=False, soft_wrap=True)
 
 
 def _announcement(script: Script) -> str:
     return (
-        "perdure demo: the same calls to a failing server, three ways "
+        "perdure demo: the same calls to a failing server, four ways "
         f"({script.seconds:g} s, seed {script.seed})"
     )
 
 
-def _table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _table(result: Result) -> tuple[Head, Body]:
     head = ("", *(figures.arm for figures in result.figures))
     phases = [(f"success: {name}", *cells) for name, *cells in report.phase_rows(result)]
     return head, report.rows(result) + phases
@@ -131,13 +171,32 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return lines
 
 
-def _words(result: Result, width: int) -> list[str]:
+def _words(result: Result) -> list[str]:
     interruption = report.interruption_line(result)
     lines = [report.NOTE, ""]
     lines += [] if interruption is None else [interruption, ""]
-    lines += ["What this run shows", *(f"- {line}" for line in report.findings(result))]
-    lines += ["What it does not show", *(f"- {line}" for line in report.LIMITS)]
-    lines += ["", f"Server's own count: {report.agreement_line(result)}"]
+    lines += _shown(report.findings(result), report.LIMITS)
+    return [*lines, "", f"Server's own count: {report.agreement_line(result)}"]
+
+
+def _overload_words(result: Overload) -> list[str]:
+    from perdure.cli.demo.overload.report import LIMITS, NOTE, agreement_line, doubts, findings, open_line
+
+    lines = [NOTE, ""]
+    for doubt in doubts(result):
+        lines += [doubt, ""]
+    lines += _shown(findings(result), LIMITS)
+    lines += ["", f"Server's own count: {agreement_line(result)}"]
+    unended = open_line(result)
+    return lines if unended is None else [*lines, unended]
+
+
+def _shown(findings: Iterable[str], limits: Iterable[str]) -> list[str]:
+    lines = ["What this run shows", *(f"- {line}" for line in findings)]
+    return [*lines, "What it does not show", *(f"- {line}" for line in limits)]
+
+
+def _filled(lines: Iterable[str], width: int) -> list[str]:
     return [
         textwrap.fill(line, width, subsequent_indent="  " if line.startswith("- ") else "") for line in lines
     ]

@@ -12,19 +12,33 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-from perdure.cli.demo.script import CLIENT_TIMEOUT
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from perdure.cli.demo.arms import Arm, Send
-    from perdure.cli.demo.script import Script
 
 REFUSED: Final = "refused"
 RESET: Final = "reset"
 TIMEOUT: Final = "timeout"
+
+
+class Load(Protocol):
+    """Which calls come when: a script of faults, or the plan of an overload."""
+
+    @property
+    def timeout(self) -> float:
+        """How long a client waits for an answer."""
+        ...
+
+    def arrivals(self) -> Iterator[float]:
+        """Yield when each call starts."""
+        ...
+
+    def wrong(self, call: int) -> int | None:
+        """Return the status of a request that can never succeed, else None."""
+        ...
 
 
 class Halted(BaseException):
@@ -55,6 +69,11 @@ class Call:
         """Seconds from when it was meant to start to its end, or None while it runs."""
         return None if self.ended is None else self.ended - self.due
 
+    @property
+    def shed(self) -> bool:
+        """Whether it was refused on this side: it ended and nothing was sent."""
+        return self.ended is not None and not self.attempts
+
 
 class Traffic:
     """The same calls, at the same moments, through every arm.
@@ -62,10 +81,10 @@ class Traffic:
     `start`, `halt` and `wait` are for one thread; `calls` may be read from any while it runs.
     """
 
-    def __init__(self, script: Script, arms: Sequence[Arm], ports: Mapping[str, int]) -> None:
+    def __init__(self, load: Load, arms: Sequence[Arm], ports: Mapping[str, int]) -> None:
         """Prepare the senders; nothing is sent before `start`."""
         self.calls: dict[str, list[Call]] = {arm.name: [] for arm in arms}
-        self._script = script
+        self._load = load
         self._halted = threading.Event()
         self._pending = 0
         self._change = threading.Condition()
@@ -97,11 +116,11 @@ class Traffic:
             return self._change.wait_for(lambda: self._pending == 0, max(0.0, end - time.monotonic()))
 
     def _feed(self) -> None:
-        for number, due in enumerate(self._script.arrivals(), 1):
+        for number, due in enumerate(self._load.arrivals(), 1):
             if self._halted.wait(max(0.0, due - self.now)):
                 return
             for name, send in self._sends.items():
-                call = Call(number, due, self._script.wrong(number))
+                call = Call(number, due, self._load.wrong(number))
                 self.calls[name].append(call)
                 self._count(1)
                 threading.Thread(target=self._run, args=(send, call), daemon=True).start()
@@ -130,7 +149,7 @@ class Traffic:
             attempt = Attempt(self.now)
             call.attempts.append(attempt)
             url = f"http://127.0.0.1:{port}/items/{call.number}?attempt={len(call.attempts)}"
-            _fetch(lambda: opener.open(url, timeout=CLIENT_TIMEOUT), attempt)
+            _fetch(lambda: opener.open(url, timeout=self._load.timeout), attempt)
 
         return send
 

@@ -1,0 +1,1 @@
+"""The second scene of the demo: a server near its capacity that becomes slow for a while."""
