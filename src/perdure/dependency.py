@@ -144,6 +144,9 @@ class _View:
     def snapshot(self) -> dict[str, Any]:
         """What is going on, ready for JSON: state, counters, budget, gate, limits, latencies, last errors, keys.
 
+        A number that nothing needs is not counted and None: ``attempts`` and ``succeeded`` where all there is is a
+        breaker that counts failures in a row, ``in_flight`` where moreover it has no ramp.
+
         Durations are seconds and ``at`` is seconds since 1970. Consistent within each key and cheap: it takes each
         lock once. Thread and task safe.
         """

@@ -93,7 +93,7 @@ def view(guard: Guard, changes: dict[str, Any]) -> Guard:
     """Another view of a dependency."""
     with _lock:
         changed = replace(guard.settings, **changes)
-        changed.check()
+        replace(changed, budget=None).check()  # the budget is the dependency's, and fits its own retry
         return Guard(guard.core, changed, {**guard.changes, **changes}, guard.key)
 
 

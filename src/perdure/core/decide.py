@@ -52,10 +52,14 @@ class Again:
 
 @dataclass(slots=True)
 class Stop:
-    """End the call for ``reason``; ``delay`` is the wait in seconds that did not fit, where that is why."""
+    """End the call for ``reason``; ``delay`` is the wait in seconds that did not fit, where that is why.
+
+    ``why`` says it in words where the reason alone does not.
+    """
 
     reason: StopReason
     delay: float | None = None
+    why: str = ""
 
 
 _PERMANENT = Stop(StopReason.PERMANENT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from perdure import clock
 from perdure.engine import queueing, telling
 from perdure.engine.state import Passage
-from perdure.errors import Refused
+from perdure.errors import DeadlineExceeded, Refused
 from perdure.faults import Safety, classify
 from perdure.faults.signal import Signal, signal_of
 
@@ -75,7 +75,10 @@ def _admit(run: GuardedRun, now: float) -> Passage | None:
 def settle(run: GuardedRun, passage: Passage, error: BaseException | None, *, is_over: bool) -> None:
     """Report a copy that does not decide the attempt: it failed, or it lost and was cancelled or given up."""
     now = clock.monotonic()
-    if is_over and isinstance(error, Exception):
+    is_cut = not is_over or isinstance(error, DeadlineExceeded)
+    if is_cut and run.timed_out(passage, now):
+        queueing.wake(run.state.leave(passage, Signal.OVERLOAD, now))
+    elif is_over and isinstance(error, Exception):
         fault = classify(error)
         wanted = run._wants(error, fault, marked=True)
         queueing.wake(run.state.leave(passage, signal_of(error, fault, wanted=wanted), now, fault))

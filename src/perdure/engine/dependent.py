@@ -89,7 +89,7 @@ def failed(
     start: float | None,
     lease: Lease,
     error: BaseException,
-    end: AttemptEnd | None = None,
+    end: AttemptEnd | ambient.CallEnd | None = None,
 ) -> GuardedRun | None:
     """What a fused wrapper asks when its first attempt raised: a run to resume, or None to raise.
 
@@ -97,16 +97,28 @@ def failed(
     """
     run = _taken_over(site, args, kwargs, start, lease)
     cut: BaseException | None = None
-    if end is not None and timers.close_attempt(end, error):
+    if isinstance(end, ambient.CallEnd):
+        _is_over(run, end)
+    elif end is not None and timers.close_attempt(end, error):
         cut = aio.timed_out(site.limit)
         cut.__cause__ = error
         error = cut
     if run.failure(error):
         return run
     if cut is None and (run.guard.fallback is None or not isinstance(error, Exception)):
+        _close_end(run)
         return None
     run.error = error  # type: ignore[assignment] # an Exception in both cases
     return run
+
+
+def _is_over(run: GuardedRun, end: ambient.CallEnd) -> None:
+    """The first attempt of a sync call is over: its end becomes that of the call, or is closed."""
+    if run.guard.total is None or run.start is None:
+        close_total(end)
+    else:
+        end.at = run.start + run.guard.total
+        run.end = end
 
 
 def adopt(
@@ -169,7 +181,7 @@ def _close_end(run: GuardedRun) -> None:
 
 
 def close_total(end: ambient.CallEnd) -> None:
-    """The call is over, whose end a fused wrapper had published."""
+    """What was bounded is over, whose end a fused wrapper had published."""
     ambient.ENDS.reset(end.token)  # type: ignore[arg-type] # set when it was opened
     end.token = end.last_failure = None
     bypass.OPEN_ENDS.pop()
@@ -204,11 +216,8 @@ async def aresume(run: GuardedRun) -> Any:
 async def _afinish(run: GuardedRun, value: Awaitable[Any]) -> Any:
     try:
         total = run.guard.total
-        if total is None:
-            got = await value
-        else:
-            with ambient.Deadline(max(0.0, total - (clock.monotonic() - run.since()))):
-                got = await value
+        left = None if total is None else max(0.0, total - (clock.monotonic() - run.since()))
+        got = await (value if left is None else _ainside(run, value, left))
     except Exception as error:
         if run.guard.fallback is None:
             raise
@@ -223,17 +232,20 @@ def _within_total(run: GuardedRun, total: float) -> Any:
         return sync.drive(run)
 
 
-async def _awithin_total(run: GuardedRun, total: float) -> Any:
+def _awithin_total(run: GuardedRun, total: float) -> Awaitable[Any]:
     """Attempts under the end of the call, which interrupts them."""
-    run.block = block = ambient.Deadline(total)
+    return _ainside(run, aio.drive(run), total)
+
+
+async def _ainside(run: GuardedRun, attempts: Awaitable[Any], left: float) -> Any:
+    run.block = block = ambient.Deadline(left)
     try:
         with block:
-            return await aio.drive(run)
+            return await attempts
     except DeadlineExceeded as error:
         if block.was_exceeded:
-            ending.give_up(
-                run, error, _TOTAL, Stop(StopReason.DEADLINE), clock.monotonic(), waited=run.is_waiting
-            )
+            stop = Stop(StopReason.DEADLINE)
+            ending.give_up(run, error, _TOTAL, stop, clock.monotonic(), waited=run.is_waiting)
         raise
     finally:
         run.block = None

@@ -44,7 +44,7 @@ def give_up(
         logs.gave_up(run, error, fault, stop, note)
     if events.listeners:
         telling.gave_up(run, error, fault, stop, now, waited=waited)
-    if run.policy.on_exhausted is not None and stop.reason is not StopReason.NEUTRAL:
+    if run.policy.on_exhausted is not None and (stop.reason is not StopReason.NEUTRAL or stop.why):
         tell_exhausted(run, error)
 
 

@@ -88,7 +88,8 @@ def _make(_fn, _site, _state, _flight):
             _value = {call}
         except BaseException as _error:
             {late}_run = _dfailed(_site, {args}, {kwargs}, {start}, _lease, _error{end})
-            {failed}
+            if _run is None:
+                raise
         else:
             {leave}
         return {resume}(_run)
@@ -168,7 +169,7 @@ class Site:
 
     __slots__ = (
         *("__weakref__", "fn", "form", "guard", "is_quick", "limit", "plain", "policy", "queue", "settled"),
-        *("state", "total", "wrapper"),
+        *("bound", "state", "wrapper"),
     )
 
     def __init__(self, policy: Retry, fn: Callable[..., Any], guard: Guard | None = None) -> None:
@@ -177,7 +178,7 @@ class Site:
         self.guard: Any = guard  # the view of a dependency; None: a bare Retry
         self.state: Any = None  # and its state, where that does not depend on the call
         self.limit: Any = policy.attempt_timeout
-        self.total: Any = None if guard is None else guard.total
+        self.bound: float = 0.0 if guard is None else guard.first_bound
         self.queue: Any = None  # of the timers of its attempts, on the loop that it was last called on
         self.is_quick = False
         self.plain = 0
@@ -201,7 +202,7 @@ class Site:
         guard, retry = self.guard, self.guard.retry
         self.policy, self.queue = retry, None
         self.limit = self.limit if retry.attempt_timeout is None else retry.attempt_timeout
-        self.total = self.total if guard.total is None else guard.total
+        self.bound = guard.first_bound or self.bound
         if guard.key_of is not None:
             self.state = None
         elif self.state is None:
@@ -416,18 +417,18 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -
         before.append("_flight.append(None)")
     if ceiling:  # counted first: no two that come at once can both take the last place
         before.append(f"if len(_flight) > {ceiling}:{indent}    _flight.pop(){instead}")
-    end, failed = "", ["if _run is None:", "    raise"]
+    end = ""
     if bounded and form == "async":
         back = f"{indent}    _flight.pop()" if flies else ""
         before += ["_end = _open(_site, _start)", f"if _end is None:{back}{instead}"]
         after.append("_close(_end)")
         end = ", _end"
     elif bounded:
-        before += ["_end = _CallEnd()", "_end.at = _start + _site.total", "_end.token = _set_end(_end)"]
+        before += ["_end = _CallEnd()", "_end.at = _start + _site.bound", "_end.token = _set_end(_end)"]
         before += ["_open_ends.append(None)", "_slow = True"]
         after += ["_reset_end(_end.token)", "_end.token = None", "_open_ends.pop()"]
         after += ["if _end.last_failure is not None: _end.last_failure = None"]
-        failed = ["if _run is None:", "    _close_total(_end)", "    raise", "_run.end = _end"]
+        end = ", _end"
     if flies:
         after.append("_flight.pop()")
     after += _counted(counts, tocks)
@@ -451,7 +452,6 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -
         # Whoever takes over finds the attempt counted, whatever the wrapper was made for.
         late="" if flies else f"_flight.append(None){indent}    ",
         end=end,
-        failed=(indent + "    ").join(failed),
         leave=(indent + "    ").join(after),
         parameters=listed,
         args=args,

@@ -184,7 +184,8 @@ class Guard:
     def bounds(self, is_async: bool) -> bool | None:
         """Whether a fused wrapper has to publish an end; None: calls need more than the success path can hold.
 
-        That end is the attempt timeout of async functions, or the end of the whole call of sync ones.
+        Of async functions that end is the attempt timeout, which interrupts; of sync ones, which nothing
+        interrupts, it is the nearer of that and the end of the whole call.
         """
         retry, keeps = self.retry, self.fallback is not None and self.fallback.last_good is not None
         if (
@@ -197,9 +198,13 @@ class Guard:
             return None
         if self.total is None and retry.attempt_timeout is None:
             return False
-        # The other way round takes the general path: an end that interrupts, or an attempt's that does not.
-        has_other = self.total if is_async else retry.attempt_timeout
-        return None if has_other is not None else True
+        return None if is_async and self.total is not None else True
+
+    @property
+    def first_bound(self) -> float:
+        """Seconds after which the first attempt of a sync function may find its time to be over."""
+        bounds = (self.total, self.retry.attempt_timeout)
+        return min((bound for bound in bounds if bound is not None), default=0.0)
 
     def take(self, settings: Settings) -> None:
         """Go by other values from the next call on, and so do the functions that were decorated."""

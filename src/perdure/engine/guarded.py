@@ -23,6 +23,7 @@ from perdure.errors import (
     ResultRejected,
     ShuttingDown,
 )
+from perdure.faults import Fault, FaultKind
 from perdure.faults.duck import fault_of_response
 from perdure.faults.signal import Signal, signal_of
 from perdure.outcome import StopReason
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
     from perdure.engine.guard import Guard
     from perdure.engine.queueing import Pause
     from perdure.engine.state import State
-    from perdure.faults import Fault
 
 __all__ = ["GuardedRun"]
 
 _NEVER = float("inf")
+_CUT = Fault(FaultKind.AMBIGUOUS, None, "cut by the end of the whole call")
 
 
 class GuardedRun(Run):
@@ -191,7 +192,8 @@ class GuardedRun(Run):
             self.stop = reason
             ending.tell_exhausted(self, refusal)
             ending.refuse(self, refusal, reason)
-        ending.end_late(self, Stop(reason, refusal.retry_after), clock.monotonic())
+        why = str(refusal) if reason is StopReason.NEUTRAL else ""
+        ending.end_late(self, Stop(reason, refusal.retry_after, why), clock.monotonic())
 
     def next_attempt(self) -> Callable[[], object] | None:
         """See ``Run``; an attempt that may not begin gives back what was taken for it."""
@@ -214,16 +216,22 @@ class GuardedRun(Run):
         total = self.guard.total
         return None if total is None else max(0.0, self.since() + total - clock.monotonic())
 
+    def is_out_of_time(self) -> bool:
+        """Whether the end of the whole call has come, as far as a timer can tell."""
+        left = self.left_of_total()
+        return left is not None and left < 0.001
+
     # After an attempt
 
     def failure(self, error: BaseException) -> bool:
         """See ``Run``; what passes through says nothing about the dependency."""
         if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
             self.is_waiting = self.error is not None or not self.number  # not by the passage: copies have it
-            self.abandon()
             if self.block is not None and self.block.has_come():
+                self._cut_by_total()
                 self.error = None
                 return False  # whoever opened the block says why the call ends
+            self.abandon()
         return super().failure(error)
 
     def success(self, value: object) -> bool:
@@ -270,12 +278,29 @@ class GuardedRun(Run):
         wanted = self._wants(error, fault, marked=marked)
         if isinstance(error, ResultRejected):
             self._report_rejected(error, now)
+        elif isinstance(error, DeadlineExceeded) and self.is_out_of_time():
+            self._cut_by_total()
         else:
             self.report(signal_of(error, fault, wanted=wanted), now, fault, error)
         decision = self._decide(error, fault, now, wanted, marked=marked)
-        if isinstance(error, DeadlineExceeded) and self.left_of_total() == 0:
+        if isinstance(error, DeadlineExceeded) and self.is_out_of_time():
             return Stop(StopReason.DEADLINE)
         return self._afford(decision, now) if isinstance(decision, Again) else decision
+
+    def _cut_by_total(self) -> None:
+        """The end of the whole call cut an attempt: one that had half of that time to itself has timed out.
+
+        A shorter one may only have begun too late, which says nothing about the dependency.
+        """
+        now, passage = clock.monotonic(), self.passage
+        if passage is not None and self.timed_out(passage, now):
+            self.report(Signal.OVERLOAD, now, _CUT)
+        self.abandon()
+
+    def timed_out(self, passage: Passage, now: float) -> bool:
+        """Whether an attempt had half of the whole call to itself, and the call is over."""
+        total, began = self.guard.total, passage.began
+        return total is not None and began is not None and self.is_out_of_time() and now - began >= total / 2
 
     def _report_rejected(self, rejected: ResultRejected, now: float) -> None:
         """A result is an answer, also one that ``reject=`` refuses; but a response may say that it is a failure."""

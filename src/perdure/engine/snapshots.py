@@ -30,6 +30,8 @@ def _state(state: State) -> dict[str, Any]:
         state.collect(now)
         counts, failed = state.counts, state.counts.get("failed", 0)
         ok = state.total_ok()
+        # Where a breaker that counts failures in a row is all there is, successes are not counted.
+        counted = state.kit.counts_successes or not state.kit.is_fusable
         return {
             "key": None if state.key is None else str(state.key),
             "state": _word(state, now),
@@ -38,10 +40,10 @@ def _state(state: State) -> dict[str, Any]:
                 {"owner": owner, "reason": reason, "left": None if until is None else max(0.0, until - now)}
                 for owner, (reason, until) in state.isolations().items()
             ],
-            "in_flight": len(state.flight),
+            "in_flight": len(state.flight) if state.kit.counts_flight or not state.kit.is_fusable else None,
             "counters": {
-                "attempts": ok + failed + counts.get("neutral", 0) + len(state.flight),
-                "succeeded": ok if state.kit.counts_successes or not state.kit.is_fusable else None,
+                "attempts": state.total_sent() if counted else None,
+                "succeeded": ok if counted else None,
                 "failed": failed,
                 "neutral": counts.get("neutral", 0),
                 "retries": counts.get("retries", 0),

@@ -206,6 +206,8 @@ def explain_stop(run: Run, stop: Stop, elapsed: float, why: str) -> str:
 
 def _reason(run: Run, stop: Stop, elapsed: float, why: str) -> str:
     policy, reason, delay = run.policy, stop.reason, stop.delay or 0.0
+    if stop.why:
+        return stop.why
     if reason is StopReason.ATTEMPTS:
         return "retries are disabled" if run.disabled else f"no attempts left (attempts={run.allowed})"
     if reason is StopReason.DEADLINE:

@@ -54,7 +54,7 @@ def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:
         return Signal.ANSWER if _is_answer(error, why) else Signal.NEUTRAL
     if why.startswith(_ASKED_FOR_LESS):
         return Signal.THROTTLED
-    is_congestion = kind is FaultKind.THROTTLED or why.startswith(_CONGESTED) or _is_timeout(error)
+    is_congestion = kind is FaultKind.THROTTLED or why.startswith(_CONGESTED) or _is_timeout(error, why)
     return Signal.OVERLOAD if is_congestion else Signal.FAILURE
 
 
@@ -66,7 +66,8 @@ def _is_answer(error: BaseException, why: str) -> bool:
     return not any(cls.__module__.partition(".")[0] in _LOCAL for cls in type(error).__mro__[:1])
 
 
-def _is_timeout(error: BaseException) -> bool:
-    if isinstance(error, TimeoutError):
+def _is_timeout(error: BaseException, why: str) -> bool:
+    """By class, by name (client libraries have their own), or by what the classifier found underneath."""
+    if isinstance(error, TimeoutError) or "timed out" in why or "timeout" in why.lower():
         return True
     return any("timeout" in cls.__name__.lower() for cls in type(error).__mro__[:-2])
