@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Override = Callable[[Settings | None], Settings]
     Layers = dict[str, dict[str, Override]]
 
-__all__ = ["at", "declare", "dependencies", "view"]
+__all__ = ["dependencies"]
 
 
 class Entry:
@@ -37,10 +37,10 @@ class Entry:
     __slots__ = ("guard", "made", "settings", "written")
 
     def __init__(self, made: Dependency, written: Settings | None, settings: Settings, guard: Guard) -> None:
-        self.made = made
-        self.written = written  # by code; None: a file alone declared it
-        self.settings = settings
-        self.guard = guard
+        self.made: Dependency = made
+        self.written: Settings | None = written  # by code; None: a file alone declared it
+        self.settings: Settings = settings
+        self.guard: Guard = guard
 
 
 class Known(dict[str, Entry]):

@@ -125,3 +125,17 @@ def test_explain_names_the_policies_there_are(
     monkeypatch.chdir(tmp_path)
     assert invoke(["explain", "--policy", "nope"]) == 2
     assert "--policy must be one of interactive, background, patient, got 'nope'" in capsys.readouterr().err
+
+
+def test_explain_shows_a_dependency_with_all_its_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "perdure.toml"
+    file.write_text("[dependencies.payments.breaker]\nfailures = 2\n\n[policies.orders]\nattempts = 2\n")
+    text = shown(capsys, "explain", str(file))
+    assert "[orders]" in text
+    assert "breaker        failures 2," in text
+    assert "low-breaker: 2 failures open the breaker" in text
+    alone = shown(capsys, "explain", str(file), "--policy", "payments", "--json")
+    assert list(json.loads(alone)["policies"]) == ["payments"]
+    assert json.loads(alone)["policies"]["payments"]["amplification"]["budgeted"] is not None

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perdure.cli.record import Request, Sharing
+    from perdure.dependency import Dependency
     from perdure.policies import Retry
 
 __all__ = ["explain", "explain_run"]
@@ -29,10 +30,10 @@ _WARNINGS = {
 }
 """The library's warnings in the words of the command line; an empty one does not apply here."""
 
-HELP = """Say what policies would do: waits, worst case, load in an outage, and warnings.
+HELP = """Say what policies and dependencies would do: waits, worst case, load in an outage, and warnings.
 
 \b
-  perdure explain                          the policies of perdure.toml or [tool.perdure], else the presets
+  perdure explain                          what perdure.toml or [tool.perdure] holds, else the presets
   perdure explain perdure.toml --policy payments
   perdure explain --policy patient         a preset
 
@@ -70,15 +71,15 @@ def explain_run(request: Request) -> int:
     return 0
 
 
-def _chosen(file: str | None, name: str | None) -> dict[str, Retry]:
-    from perdure.cli.policies import find_policy, load, presets
+def _chosen(file: str | None, name: str | None) -> dict[str, Retry | Dependency]:
+    from perdure.cli.policies import dependencies, find_policy, load, presets
 
+    found: dict[str, Retry | Dependency] = {**load(file), **dependencies(file)}
     if name is not None:
-        return {name: find_policy(name, file)}
-    found = load(file)
+        return {name: found[name] if name in found else find_policy(name, file)}
     if not found and file is not None:
-        raise Bad(f"{file} holds no policy; a policy is a table [policies.NAME] or [dependencies.NAME.retry]")
-    return found or presets()
+        raise Bad(f"{file} holds no policy; a policy is a table [policies.NAME] or [dependencies.NAME]")
+    return found or {**presets()}
 
 
 def _warnings(plan: dict[str, Any], request: Request) -> list[dict[str, str]]:

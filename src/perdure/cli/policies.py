@@ -7,9 +7,10 @@ from perdure.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from perdure.dependency import Dependency
     from perdure.policies import Retry
 
-__all__ = ["find_policy", "load", "presets"]
+__all__ = ["dependencies", "find_policy", "load", "presets"]
 
 
 def load(path: str | None) -> dict[str, Retry]:
@@ -18,6 +19,18 @@ def load(path: str | None) -> dict[str, Retry]:
 
     try:
         return load_policies(path)
+    except ConfigError as error:
+        raise Bad(str(error)) from None
+    except OSError as error:
+        raise Bad(f"{path}: {error.strerror}") from None
+
+
+def dependencies(path: str | None) -> dict[str, Dependency]:
+    """The dependencies of a file, found as for ``load``. Raises Bad for a bad one."""
+    from perdure import config
+
+    try:
+        return config.load(path)
     except ConfigError as error:
         raise Bad(str(error)) from None
     except OSError as error:

@@ -173,15 +173,15 @@ class Site:
     )
 
     def __init__(self, policy: Retry, fn: Callable[..., Any], guard: Guard | None = None) -> None:
-        self.policy = policy
-        self.fn = fn
+        self.policy: Retry = policy
+        self.fn: Callable[..., Any] = fn
         self.guard: Any = guard  # the view of a dependency; None: a bare Retry
         self.state: Any = None  # and its state, where that does not depend on the call
         self.limit: Any = policy.attempt_timeout
         self.bound: float = 0.0 if guard is None else guard.first_bound
         self.queue: Any = None  # of the timers of its attempts, on the loop that it was last called on
-        self.is_quick = False
-        self.plain = 0
+        self.is_quick: bool = False
+        self.plain: int = 0
         # What the form without a look is made from; of a dependency also the form it has, and its colour.
         self.settled: tuple[Parameters, tuple[int, ...]] | None = None
         self.form: tuple[str, Parameters, tuple[str, tuple[int, ...]]] | None = None

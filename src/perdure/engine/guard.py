@@ -43,16 +43,17 @@ class Core:
     )
 
     def __init__(self, name: str, kit: Kit, place: str) -> None:
-        self.name = name
-        self.kit = kit
-        self.place = place  # file and line of its declaration
-        self.lock = RLock()
-        self.root = State(name, None, kit)
+        self.name: str = name
+        self.kit: Kit = kit
+        self.place: str = place  # file and line of its declaration
+        self.lock: RLock = RLock()
+        self.root: State = State(name, None, kit)
         self.parts: OrderedDict[Any, State] = OrderedDict()
         self.answers: OrderedDict[Any, tuple[float, Any]] = OrderedDict()
         self.hosts: set[str] = set()
         self.views: WeakSet[Guard] = WeakSet()
-        self.warned = self.crowded = False
+        self.warned: bool = False
+        self.crowded: bool = False
 
     def part(self, key: Any) -> State:
         """The state of a key, made when it is first asked for."""
@@ -159,8 +160,8 @@ class Guard:
     def __init__(
         self, core: Core, settings: Settings, changes: dict[str, Any] | None = None, key: Any = _NO_KEY
     ) -> None:
-        self.core = core
-        self.key = key
+        self.core: Core = core
+        self.key: Any = key
         self.changes: dict[str, Any] = changes or {}  # what the view has otherwise than the dependency
         self.sites: WeakSet[Site] = WeakSet()
         self._go_by(settings)
@@ -168,10 +169,10 @@ class Guard:
             core.views.add(self)
 
     def _go_by(self, settings: Settings) -> None:
-        self.settings = settings
+        self.settings: Settings = settings
         self.retry: Retry = settings.policy()
         self.timeouts: Timeouts | None = settings.timeouts
-        self.total = None if settings.timeouts is None else settings.timeouts.total
+        self.total: float | None = None if settings.timeouts is None else settings.timeouts.total
         self.hedge: Hedge | None = settings.hedge
         self.fallback: Fallback | None = settings.fallback
         self.key_of: Callable[..., Any] | None = None if self.has_key else settings.key

@@ -56,9 +56,9 @@ class Passage:
     __slots__ = ("began", "lease", "placed")
 
     def __init__(self, lease: Lease, began: float | None, placed: Places | None = None) -> None:
-        self.lease = lease
-        self.began = began
-        self.placed = placed  # the bulkhead that it holds a place of
+        self.lease: Lease = lease
+        self.began: float | None = began
+        self.placed: Places | None = placed  # the bulkhead that it holds a place of
 
 
 class State:
@@ -88,7 +88,7 @@ class State:
         self.name: str = name
         self.key: Any = key
         self.whole: State | None = whole  # the state of the dependency itself, of a key
-        self.lock = RLock()  # reentrant: a signal handler may call the dependency in the middle
+        self.lock: RLock = RLock()  # reentrant: a signal handler may call the dependency in the middle
         self.flight: list[None] = []
         self.base_ok: int = 0  # successes that no living lease counts
         self.retired: list[Lease] = []
