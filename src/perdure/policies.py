@@ -96,6 +96,7 @@ class Retry:
 
     # Worked out once, for the engine.
     is_plain: bool = field(init=False, repr=False, compare=False)
+    is_timed: bool = field(init=False, repr=False, compare=False)
     is_coherent: bool = field(init=False, repr=False, compare=False)
     selector: Selector | None = field(init=False, repr=False, compare=False)
 
@@ -108,8 +109,9 @@ class Retry:
         else:
             chosen = None
         object.__setattr__(self, "selector", chosen)
-        plain = self.reject is None and self.attempt_timeout is None and self.nested != "outer"
-        object.__setattr__(self, "is_plain", plain)
+        plain = self.reject is None and self.nested != "outer"
+        object.__setattr__(self, "is_plain", plain and self.attempt_timeout is None)
+        object.__setattr__(self, "is_timed", plain and self.attempt_timeout is not None)
         object.__setattr__(self, "is_coherent", self.backoff.jitter == "coherent")
 
     def __call__(self, fn: F, /) -> F:

@@ -37,6 +37,32 @@ async def _quickly(_site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return await drive(run)
 
 
+def timed_failure(
+    site: Site,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    start: float,
+    end: timers.AttemptEnd,
+    error: BaseException,
+) -> Run | None:
+    """What a fused wrapper asks when a first attempt with a timeout raised: a run to resume, or None to raise."""
+    run = Run(site.policy, site.fn, args, kwargs, start, 1)
+    if not timers.close_attempt(end, error):
+        return run if run.failure(error) else None
+    cut = timed_out(site.limit)
+    cut.__cause__ = error
+    if not run.failure(cut):
+        run.error = cut
+    return run
+
+
+async def resume(run: Run) -> Any:
+    """Go on after a first attempt that failed, or end with what its timeout made of it."""
+    if run.stop is not None:
+        raise run.take_error()
+    return await drive(run)
+
+
 def adopt(run: Run, first: Awaitable[Any]) -> Awaitable[Any]:
     """Go on with a call whose function looked sync and returned an awaitable: await that as its attempt."""
     return drive(run, lambda: first)
@@ -215,3 +241,4 @@ async def _refresh(refresh: Callable[[], object]) -> None:
 
 shutdown.drives(drive)
 shutdown.drives(_quickly)
+shutdown.drives(resume)

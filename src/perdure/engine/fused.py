@@ -67,6 +67,29 @@ def _make(_fn, _site):
         {otherwise}return {resume}(_run)
     return _wrapper
 """
+_TIMED = """\
+def _make(_fn, _site):
+    async def _wrapper({parameters}):
+        if _watched or _ends() is not None:
+            return await _ageneral(_site, {args}, {kwargs})
+        _start = _now()
+        _end = _open(_site, _start)
+        if _end is None:
+            return await _ageneral(_site, {args}, {kwargs})
+        try:
+            _value = await _fn({call})
+        except BaseException as _error:
+            _run = _tfailed(_site, {args}, {kwargs}, _start, _end, _error)
+            if _run is None:
+                raise
+        else:
+            _close(_end)
+            return _value
+        return await _tresume(_run)
+    return _wrapper
+"""
+"""Of an async function whose attempts have a timeout; see ``timers.open_attempt``."""
+
 _FORMS = {
     "sync": ("", "_general", "return _fn({call})", "", "_resume"),
     "looking": (
@@ -154,7 +177,7 @@ _OURS = frozenset(
     _fn _site _state _flight _lease _slow _start _error _run _value _now _none _failed _resume _aresume _general
     _ageneral _look _begin _abegin _begun _items _item _sent _dfailed _dgeneral _adgeneral _dresume _adresume _dlook
     _count _tock _end _ends _open _close _close_total _CallEnd _set_end _reset_end _open_ends _watched
-    len Exception BaseException GeneratorExit StopAsyncIteration
+    _tfailed _tresume len Exception BaseException GeneratorExit StopAsyncIteration
     """.split()  # noqa: SIM905 - two dozen strings in two lines
 )
 """What the templates use themselves: a function with a parameter of such a name gets the catch-all form."""
@@ -280,6 +303,8 @@ def _form(site: Site, kind: str) -> tuple[str, tuple[int, ...]]:
         return kind, ()
     if guard is not None:
         return _guarded_form(site, kind == ASYNC)
+    if kind == ASYNC and site.policy.is_timed:
+        return "timed", (True,)
     if site.policy.is_plain:
         return ("async" if kind == ASYNC else "looking"), (timed,)
     return ("general async" if kind == ASYNC else "general"), ()
@@ -381,6 +406,8 @@ def _source(parameters: Parameters, form: str, flags: tuple[int, ...]) -> str:
     listed, args, kwargs, call = _texts(parameters)
     if len(flags) > 1:
         return _guarded_source(parameters, form, flags)
+    if form == "timed":
+        return _TIMED.format(parameters=listed, args=args, kwargs=kwargs, call=call)
     if form in _OTHERS:
         kind, body = _OTHERS[form]
         body = body.format(given=f"_site, {args}, {kwargs}")
@@ -531,8 +558,10 @@ def _async_part(name: str) -> Callable[..., Any]:
     def load(*given: Any) -> Any:
         from perdure.engine import aio
 
-        NAMESPACE.update(_aresume=aio.drive, _ageneral=aio.general)
-        return NAMESPACE[name](*given)  # type: ignore[operator] # one of the two above
+        NAMESPACE.update(
+            _aresume=aio.drive, _ageneral=aio.general, _tfailed=aio.timed_failure, _tresume=aio.resume
+        )
+        return NAMESPACE[name](*given)  # type: ignore[operator] # one of the four above
 
     return load
 
@@ -590,6 +619,8 @@ NAMESPACE.update(
     _general=_sync_part("_general"),
     _aresume=_async_part("_aresume"),
     _ageneral=_async_part("_ageneral"),
+    _tfailed=_async_part("_tfailed"),
+    _tresume=_async_part("_tresume"),
     _begin=_generator_part("_begin"),
     _abegin=_generator_part("_abegin"),
     _dlook=look_guarded,
