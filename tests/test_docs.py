@@ -469,7 +469,8 @@ def test_the_tables_of_events_and_of_log_attributes_name_all_there_are() -> None
 
 def test_the_table_of_warnings_names_all_there_are() -> None:
     listed = code_in(row[0] for row in rows("docs/cli.md", "## `perdure explain`"))
-    source = (ROOT / "src" / "perdure" / "core" / "explain.py").read_text(encoding="utf-8")
+    files = [ROOT / "src" / "perdure" / name for name in ("core/explain.py", "plans.py")]
+    source = "".join(file.read_text(encoding="utf-8") for file in files)
     assert listed == set(re.findall(r'Warning_\(\s*"([a-z-]+)"', source))
 
 

@@ -92,9 +92,8 @@ def is_watched() -> bool:
 def _choose() -> None:
     NAMESPACE["_watched"] = bool(_reasons)
     NAMESPACE["_slow"] = bool(_reasons or OPEN_ENDS)
-    if (
-        OPEN_ENDS
-    ):  # looked at again: it may have been opened in between, by a thread that set the switch too early
+    # Looked at again: it may have been opened in between, by a thread that set the switch too early.
+    if OPEN_ENDS:
         NAMESPACE["_slow"] = True
 
 

@@ -30,6 +30,7 @@ from perdure.dependency import empty
 from perdure.engine import logs
 from perdure.errors import ConfigError
 from perdure.overlays import Overlay
+from perdure.parts import PARTS
 from perdure.policies import Retry
 from perdure.toml_places import Where, table_of
 
@@ -64,9 +65,12 @@ def load(path: str | Path | None = None, *, discover: bool = True) -> dict[str, 
     with _lock:
         here = str(file.resolve())
         found = _overlays(file)
-        registry.overlay({**registry.layers(), here: found}, empty)
+        layers = registry.layers()
+        layers.pop(here, None)  # loaded later means over the others, also the second time
+        changed = registry.overlay({**layers, here: found}, empty)
         known = registry.dependencies()
-        return {name: known[name] for name in found}
+    registry.tell(changed)
+    return {name: known[name] for name in found}
 
 
 def reload() -> list[str]:
@@ -79,6 +83,7 @@ def reload() -> list[str]:
     """
     with _lock:
         changed = registry.overlay({file: _overlays(Path(file)) for file in registry.layers()}, empty)
+    registry.tell(changed)
     for name in changed:
         if events.listeners:
             events.emit(events.Event(name="config.reloaded", dependency=name))
@@ -146,7 +151,7 @@ def _overlays(file: Path) -> dict[str, registry.Override]:
     for name, table, here in _named(root, "dependencies", where):
         try:
             values.check_names(
-                table, {"preset", "safety", "retry", *values.PARTS}, "a part of a dependency in a file"
+                table, {"preset", "safety", "retry", *PARTS}, "a part of a dependency in a file"
             )
         except ConfigError as error:
             raise here.error(error, table) from None

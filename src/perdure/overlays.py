@@ -10,8 +10,9 @@ from dataclasses import replace
 from perdure import toml_values as values
 from perdure.dependency import DEFAULT_BUDGET, DEFAULT_GATE, DEFAULT_RETRY
 from perdure.errors import ConfigError
+from perdure.parts import PARTS
 from perdure.policies import Retry
-from perdure.presets import options
+from perdure.presets import CHOSEN, options
 from perdure.settings import Settings
 from perdure.toml_places import table_of
 
@@ -40,7 +41,7 @@ class Overlay:
                 changes["safety"] = values.safety(table["safety"])
         except ConfigError as error:
             raise where.error(error, table) from None
-        for name in (name for name in table if name == "retry" or name in values.PARTS):
+        for name in (name for name in table if name == "retry" or name in PARTS):
             changes[name] = self._part(name, changes.get(name, getattr(base, name)))
         made = replace(base, **changes)
         try:
@@ -64,8 +65,8 @@ class Overlay:
         except ConfigError as error:
             raise self.where.error(error, table) from None
         retry = given["retry"]
-        kept = {name: getattr(retry, name) for name in ("attempts", "backoff", "deadline", "attempt_timeout")}
-        return {**given, "retry": (base.retry or Retry()).replace(**kept)}
+        chosen = {name: getattr(retry, name) for name in CHOSEN}
+        return {**given, "retry": (base.retry or Retry()).replace(**chosen)}
 
     def _part(self, name: str, before: Any) -> Any:
         table: Any = self.table[name]

@@ -164,8 +164,6 @@ class Budget(_Part):
             raise refuse("max_ratio", "and per_success are two forms of budget; give one", self.max_ratio)
         if self.window < 1:
             raise refuse("window", "must be at least 1 second", self.window)
-        if self.start is not None and self.max_ratio is None and self.start > max(self.cap, 5):
-            raise refuse("start", f"must be at most cap ({self.cap!r})", self.start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,16 +217,14 @@ class RateLimit(_Part):
 
     limit: float
     per: float = 1.0
-    burst: float | None = None
+    burst: int | None = None
     max_wait: float = 0
 
     def __post_init__(self) -> None:
         check_seconds("limit", self.limit, unit="number of attempts", above=0)
         check_seconds("per", self.per, above=0)
-        check_seconds("burst", self.burst, optional=True, unit="number of attempts")
+        check_whole("burst", self.burst, least=1, optional=True)
         check_seconds("max_wait", self.max_wait)
-        if self.burst is not None and self.burst < 1:
-            raise refuse("burst", "must be at least 1", self.burst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,3 +326,16 @@ class Fallback(_Part):
         check_seconds("last_good", last_good, above=0, optional=True)
         if to is not None and not hasattr(to, "snapshot"):
             raise refuse("to", "must be a Dependency", to)
+
+
+PARTS: dict[str, type] = {
+    "timeouts": Timeouts,
+    "budget": Budget,
+    "gate": Gate,
+    "breaker": Breaker,
+    "rate_limit": RateLimit,
+    "bulkhead": Bulkhead,
+    "hedge": Hedge,
+    "fallback": Fallback,
+}
+"""The parts by the names that a Dependency and files have for them."""

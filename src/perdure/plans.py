@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from perdure.core import explain
 from perdure.core.explain import Explanation, Warning_, explain_retry
 from perdure.durations import human
 from perdure.engine.naming import operation_name
@@ -28,9 +27,9 @@ class _Plan(Explanation):
 
     __slots__ = ()
 
-    def __str__(self) -> str:
+    def _bounds(self) -> list[tuple[str, object]]:
         plan = self.fields
-        rows = [
+        return [
             ("timeouts", _timeouts(plan["timeouts"])),
             ("deadline", "none" if plan["deadline"] is None else human(plan["deadline"])),
             ("server delay", f"honoured up to {human(plan['hint_cap'])}; a longer one ends the call"),
@@ -41,23 +40,6 @@ class _Plan(Explanation):
             ("worst case", _worst(plan)),
             ("amplification", _amplification(plan["amplification"])),
         ]
-        head = [
-            ("target", plan["target"]),
-            ("strategy", plan["strategy"]),
-            ("attempts", "unbounded" if plan["attempts"] is None else plan["attempts"]),
-            ("backoff", f"{plan['backoff']['formula']}, jitter {plan['backoff']['jitter']}"),
-        ]
-        retried = [
-            ("retried", plan["retried"]["exceptions"]),
-            ("never", plan["retried"]["never"]),
-            ("statuses", plan["retried"]["statuses"]),
-        ]
-        lines = [_line(*row) for row in head]
-        lines += explain._delay_lines(plan["delays"])
-        lines += [_line(*row) for row in (*retried, *rows)]
-        if self.warnings:
-            lines += ["", "warnings", *[f"  {one.code}: {one.message}" for one in self.warnings]]
-        return "\n".join(lines)
 
 
 _PARTS = ("budget", "gate", "breaker", "rate_limit", "bulkhead", "hedge", "fallback")
@@ -222,6 +204,10 @@ def _warnings(base: Explanation, guard: Guard) -> list[Warning_]:
         if attempts is None or breaker.failures < attempts:
             text = f"{breaker.failures} failures open the breaker: one call alone can do it; allow more"
             found.append(Warning_("low-breaker", text))
+    gate, attempt = settings.gate, settings.attempt_timeout
+    if gate is not None and gate.throttle_k is not None and attempt and gate.throttle_window < 2 * attempt:
+        text = f"answers may come after the throttle's window of {gate.throttle_window:g} s: give it more"
+        found.append(Warning_("short-throttle", text))
     if settings.hedge is not None and retry.safety is None:
         found.append(
             Warning_("hedge-safety", "a hedge sends operations twice; say that they may be: safety=")
@@ -266,7 +252,3 @@ def _amplification(amplification: dict[str, Any]) -> str:
     if budgeted is None:
         return f"{words}; no budget bounds it"
     return f"{words}; the budget holds it at {budgeted:.3g} x in the long run"
-
-
-def _line(name: str, text: object) -> str:
-    return f"{name:<14} {text}"

@@ -42,6 +42,12 @@ class _Forever(float):
         return "FOREVER"
 
 
+class _Unwritten(int):
+    """A default that can be told from the same number written by the user."""
+
+
+UNWRITTEN_DEADLINE = _Unwritten(30)
+
 FOREVER = _Forever("inf")
 """``Retry(attempts=None, deadline=perdure.FOREVER)``: no bound at all, said in words."""
 
@@ -84,7 +90,7 @@ class Retry:
     on: Wanted | None = None
     never: Wanted | None = None
     reject: Callable[[Any], object] | None = None
-    deadline: float | None = 30
+    deadline: float | None = UNWRITTEN_DEADLINE
     attempt_timeout: float | None = None
     shrink: float = 1.0
     safety: Safety | None = None
@@ -274,7 +280,7 @@ def decorate(policy: object, fn: Any, wrap: Callable[[Any], Any]) -> Any:
 
         discard(fn)
         raise ConfigError(
-            f"retry guards a callable; options go by keyword, as in retry(on=OSError, attempts=5), got {fn!r}"
+            f"a guard takes a callable; options go by keyword, as in retry(on=OSError, attempts=5), got {fn!r}"
         )
     return wrap(fn)
 

@@ -57,6 +57,9 @@ TIMEOUTS: dict[str, Timeouts] = {
 }
 """Timeouts by service; ``model``: any other model API, ``external``: any other API of somebody else."""
 
+CHOSEN = ("attempts", "backoff", "deadline", "attempt_timeout")
+"""The fields of a Retry that a preset is about."""
+
 _PARTS: dict[str, dict[str, Any]] = {
     "interactive": {"timeouts": Timeouts(connect=2, read=2, total=5)},
     "background": {},

@@ -18,7 +18,7 @@ from perdure.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import FrameType
     from typing import Any
 
@@ -67,11 +67,11 @@ def declare(made: Dependency, name: Any, settings: Settings, frame: FrameType, *
         if before.written is None:  # a file was there first: its values go over these
             _swap({name: (settings, _overlaid(name, settings, _layers) or settings)})
             before.guard.core.place = place
-        elif before.written != settings:
+        elif not _is_same(before.written, settings):
             where, what = before.guard.core.place, _difference(before.written, settings)
             raise ConfigError(
-                f"name must be another one, or the same values, or replace=True: {where} declares {name!r} "
-                f"with another {what}, got {name!r}"
+                f"name must be one that is not taken, or come with the same values or replace=True: {where} "
+                f"declares it with another {what}, got {name!r}"
             )
         return before.guard
 
@@ -83,10 +83,23 @@ def _new(made: Dependency, name: str, written: Settings | None, settings: Settin
     return entry
 
 
+def _is_same(one: Settings, other: Settings) -> bool:
+    return not _difference(one, other)
+
+
 def _difference(one: Settings, other: Settings) -> str:
-    return ", ".join(
-        each.name for each in fields(one) if getattr(one, each.name) != getattr(other, each.name)
-    )
+    pairs = ((each.name, getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+    return ", ".join(name for name, this, that in pairs if not _is_equal(this, that))
+
+
+def _is_equal(this: object, that: object) -> bool:
+    """Whether two values are the same; what cannot be compared, as arrays cannot, is another value."""
+    if this is that:
+        return True
+    try:
+        return bool(this == that)
+    except Exception:  # noqa: BLE001 - anybody's class
+        return False
 
 
 def view(guard: Guard, changes: dict[str, Any]) -> Guard:
@@ -161,7 +174,9 @@ def swap(name: str, settings: Settings) -> bool:
     Raises ConfigError where the values cannot work; then all stays as it was.
     """
     with _lock:
-        return bool(_swap({name: (settings, settings)}))
+        changed = _swap({name: (settings, settings)})
+    tell(changed)
+    return bool(changed)
 
 
 def _swap(
@@ -185,11 +200,15 @@ def _swap(
             guard.take(changed)
     for pause in woken:
         queueing.wake(pause)
-    changed_names = [name for name, _, views in plan if views]
-    for name in changed_names:
-        for state in _known[name].guard.core.states():
+    return [name for name, _, views in plan if views]
+
+
+def tell(names: Iterable[str]) -> None:
+    """Tell what a change of values made of the state of these dependencies; to be called without a lock."""
+    for name in names:
+        entry = _known.get(name)
+        for state in () if entry is None else entry.guard.core.states():
             telling.news(state)
-    return changed_names
 
 
 def _views(root: Guard, settings: Settings, place: str | None) -> list[tuple[Guard, Settings]]:

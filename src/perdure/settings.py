@@ -7,18 +7,17 @@ from dataclasses import dataclass, fields
 from perdure.checks import check_callable, refuse
 from perdure.engine.kit import Kit
 from perdure.faults import Safety
-from perdure.parts import Breaker, Budget, Bulkhead, Fallback, Gate, Hedge, RateLimit, Timeouts
-from perdure.policies import Retry
+from perdure.parts import PARTS, Timeouts
+from perdure.policies import UNWRITTEN_DEADLINE, Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Settings"]
+    from perdure.parts import Breaker, Budget, Bulkhead, Fallback, Gate, Hedge, RateLimit
 
-UNSET_DEADLINE = 30
-"""What Retry.deadline is where nobody wrote it."""
+__all__ = ["Settings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Settings:
         total = None if self.timeouts is None else self.timeouts.total
         made = self.retry if self.retry is not None else self._single()
         changes: dict[str, Any] = {}
-        if (self.retry is None or made.deadline == UNSET_DEADLINE) and total is not None:
+        if (self.retry is None or made.deadline is UNWRITTEN_DEADLINE) and total is not None:
             changes["deadline"] = total
         if made.attempt_timeout is None and self.attempt_timeout is not None:
             limit = self.attempt_timeout if total is None else min(self.attempt_timeout, total)
@@ -76,7 +75,7 @@ class Settings:
     def _single(self) -> Retry:
         """Single attempts; a deadline only where something else than an attempt is waited for."""
         waits = self.rate_limit is not None or self.bulkhead is not None
-        return Retry(attempts=1, deadline=UNSET_DEADLINE if waits else None)
+        return Retry(attempts=1, deadline=UNWRITTEN_DEADLINE if waits else None)
 
     def kit(self) -> Kit:
         """The parts with state."""
@@ -102,18 +101,7 @@ class Settings:
         )
 
 
-_KINDS: dict[str, type] = {
-    "retry": Retry,
-    "timeouts": Timeouts,
-    "budget": Budget,
-    "gate": Gate,
-    "breaker": Breaker,
-    "rate_limit": RateLimit,
-    "bulkhead": Bulkhead,
-    "hedge": Hedge,
-    "fallback": Fallback,
-    "safety": Safety,
-}
+_KINDS: dict[str, type] = {"retry": Retry, **PARTS, "safety": Safety}
 
 
 def _check_times(given: Settings) -> None:
@@ -138,7 +126,7 @@ def _check_total(given: Settings, total: float) -> None:
     written: dict[str, float | None] = {}
     if retry is not None:
         written["attempt_timeout"] = retry.attempt_timeout
-        written["deadline"] = None if retry.deadline == UNSET_DEADLINE else retry.deadline
+        written["deadline"] = None if retry.deadline is UNWRITTEN_DEADLINE else retry.deadline
     for name in ("connect", "read"):
         value = getattr(timeouts, name)
         written[name] = None if value == getattr(usual, name) else value
@@ -158,7 +146,8 @@ def _check_repeats(given: Settings) -> None:
         raise refuse("hedge", "sends an operation twice, which safety=UNSAFE forbids", given.hedge)
     if given.on_exhausted is not None and retry is not None and retry.on_exhausted is not None:
         raise refuse("on_exhausted", "is given by the Retry as well; give one", given.on_exhausted)
-    if given.budget is not None and given.budget.max_ratio is None and retry is not None and retry.attempts:
-        start, cap = given.budget.start, max(given.budget.cap, retry.attempts - 1)
+    if given.budget is not None and given.budget.max_ratio is None:
+        attempts = 1 if retry is None else retry.attempts or 1
+        start, cap = given.budget.start, max(given.budget.cap, attempts - 1)
         if start is not None and start > cap:
             raise refuse("start", f"must be at most cap ({cap!r})", start)

@@ -9,9 +9,9 @@ from dataclasses import fields
 
 from perdure.durations import seconds
 from perdure.errors import ConfigError
-from perdure.parts import Breaker, Budget, Bulkhead, Fallback, Gate, Hedge, RateLimit, Timeouts
+from perdure.parts import PARTS, Gate
 from perdure.policies import FOREVER, Retry
-from perdure.presets import RETRIES, TIMEOUTS, named, nearest
+from perdure.presets import CHOSEN, RETRIES, TIMEOUTS, named, nearest
 from perdure.toml_places import table_of
 
 TYPE_CHECKING = False
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 
     from perdure.core.backoff import Backoff
 
-PARTS: dict[str, type] = {
-    "timeouts": Timeouts,
-    "budget": Budget,
-    "gate": Gate,
-    "breaker": Breaker,
-    "rate_limit": RateLimit,
-    "bulkhead": Bulkhead,
-    "hedge": Hedge,
-    "fallback": Fallback,
-}
 _DURATIONS = {
     *("deadline", "attempt_timeout", "hint_cap", "connect", "read", "total", "window", "throttle_window"),
     *("slow", "cooldown", "max_cooldown", "lease", "per", "max_wait", "delay", "last_good"),
@@ -49,9 +39,7 @@ def retry_fields(table: dict[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if "preset" in table:
         preset = named("preset", table["preset"], RETRIES)
-        given = {
-            name: getattr(preset, name) for name in ("attempts", "backoff", "deadline", "attempt_timeout")
-        }
+        given = {name: getattr(preset, name) for name in CHOSEN}
     given.update((field, retry_value(field, value)) for field, value in table.items() if field != "preset")
     return given
 

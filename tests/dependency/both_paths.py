@@ -18,7 +18,6 @@ from unittest import mock
 
 from perdure import Dependency, Exponential, Retry, bypass, clock
 from perdure.engine import fused, waiting
-from perdure.engine import state as states
 from perdure.engine.state import TICK
 
 if TYPE_CHECKING:
@@ -150,8 +149,6 @@ def at_work(arm: Arm, *, general: bool) -> Iterator[None]:
         mock.patch.object(waiting, "wait", arm.asleep),
         mock.patch.dict(bypass.NAMESPACE, _now=now),
         mock.patch.object(fused, "PROBATION", 3),
-        # A success of a call that outlives more than four periods of its breaker is not counted on the fused path.
-        mock.patch.object(states, "_RETIRED_KEPT", 1000),
     ):
         if not general:
             yield

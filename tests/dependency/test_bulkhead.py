@@ -51,7 +51,7 @@ class TestTasksAndTheBulkhead:
         assert sorted(str(one.value) for one in outcomes) == ["None", "ok", "ok"]
         (error,) = [one.error for one in outcomes if not one.ok]
         assert isinstance(error, BulkheadFull)
-        assert (error.dependency, error.reason) == ("payments", "2 calls are in it")
+        assert (error.dependency, error.reason) == ("payments", "2 of 2 places are taken")
         assert_at_rest(dependency)
 
     def test_so_many_as_the_queue_holds_may_wait(self, loop: str, clock: VirtualClock) -> None:

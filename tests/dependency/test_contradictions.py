@@ -142,13 +142,13 @@ PARTS: list[tuple[Callable[[], object], str]] = [
     (lambda: Breaker(probes=True), "probes must be a whole number >= 1, got True"),
     (lambda: Budget(max_ratio=0.1, per_success=0.5), "max_ratio and per_success are two forms of budget"),
     (lambda: Budget(window=0.5), "window must be at least 1 second, got 0.5"),
-    (lambda: Budget(start=9, cap=7), "start must be at most cap (7), got 9"),
+    (lambda: Dependency("x", budget=Budget(start=9, cap=7)), "start must be at most cap (7), got 9"),
     (lambda: Budget(cap=float("inf")), "cap must be a finite number of tokens > 0, got inf"),
     (lambda: Gate(ceiling=0.5), "ceiling must be at least 1, got 0.5"),
     (lambda: Gate(ceiling=5, floor=6), "floor must be at most ceiling (5), got 6"),
     (lambda: Gate.throttle(k=0.9), "throttle_k must be at least 1, got 0.9"),
     (lambda: RateLimit(0), "limit must be a finite number of attempts > 0, got 0"),
-    (lambda: RateLimit(5, burst=0.5), "burst must be at least 1, got 0.5"),
+    (lambda: RateLimit(5, burst=0.5), "burst must be a whole number >= 1, or None, got 0.5"),
     (lambda: RateLimit(5, max_wait=-1), "max_wait must be a finite number of seconds >= 0, got -1"),
     (
         lambda: RateLimit(5, max_wait=float("nan")),
@@ -292,8 +292,8 @@ def test_the_same_name_with_other_values_is_refused_and_says_where_the_first_is(
     line = sys._getframe().f_lineno - 1
     with pytest.raises(ConfigError) as caught:
         Dependency("shared", retry=None, breaker=Breaker())
-    assert f"{__file__}:{line} declares 'shared' with another breaker" in str(caught.value)
-    assert str(caught.value).startswith("name must be another one")
+    assert f"{__file__}:{line} declares it with another breaker, got 'shared'" in str(caught.value)
+    assert str(caught.value).startswith("name must be one that is not taken")
 
 
 def test_replacing_one_begins_anew() -> None:

@@ -134,7 +134,8 @@ def _words(error: click.UsageError) -> str:
     """One line: ours as it is, click's without its full stop and with a small first letter."""
     if isinstance(error, click.exceptions.MissingParameter) and isinstance(error.param, click.Argument):
         name = error.param.human_readable_name
-        return f"{name} is missing, as in: {_path(error)} -- curl -fsS https://example.com"
+        example = " -- curl -fsS https://example.com" if _path(error).endswith(" run") else f" {name}"
+        return f"{name} is missing, as in: {_path(error)}{example}"
     if (
         isinstance(error, click.BadParameter)
         and isinstance(error.param, click.Option)

@@ -46,10 +46,13 @@ For a command line, use `perdure run --explain ...`.
 @click.option(
     "--policy", metavar="NAME", type=Reads("name", lambda text, _field: text), help="Only this policy."
 )
+@click.option("--config", metavar="FILE", help="The same as FILE, as in perdure run.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
-def explain(file: str | None, policy: str | None, as_json: bool) -> int:  # noqa: FBT001 - click calls it
+def explain(file: str | None, policy: str | None, config: str | None, as_json: bool) -> int:  # noqa: FBT001 - click calls it
     """Explain the policies of a file, or a preset."""
-    chosen = _chosen(file, policy)
+    if file is not None and config is not None:
+        raise Bad(f"--config must be left out where FILE is given, got {config!r}")
+    chosen = _chosen(file or config, policy)
     plans = {name: one.explain() for name, one in chosen.items()}
     if as_json:
         _print_json({"schema": SCHEMA, "policies": {name: plan.as_dict() for name, plan in plans.items()}})

@@ -28,7 +28,7 @@ they are read from it before anything else is counted, so that one between two f
 from __future__ import annotations
 
 from perdure.core.lease import Lease
-from perdure.core.places import Places
+from perdure.core.leases import Leases
 from perdure.core.ramp import Ramp
 from perdure.core.trip import Cooling, Tally
 from perdure.core.window import gap, later
@@ -68,7 +68,7 @@ class BreakerState:
         self._span = window
         self._tally = Tally(rule, window)
         self._cooling = Cooling(rule)
-        self._places = Places(lease)
+        self._places = Leases(lease)
         self._ramp = Ramp(window)
         self._draw: Draw = lambda: 0.5  # until somebody gives one
         self._now = -_FOREVER

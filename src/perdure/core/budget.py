@@ -4,7 +4,7 @@
 bounds what can be saved up. Its income stops when successes stop, so it costs a collapsed dependency nothing;
 budgets funded by requests slow its recovery down or keep it from ever coming back. ``Share`` is such a budget,
 for those who must hold a share: retries may be at most ``max_ratio`` of the requests of the last ``window``
-seconds. Where both are set, a retry needs a yes from both.
+seconds. A dependency has one or the other.
 
 Both withdraw when a retry is *decided*: retries that still wait count, or a thousand of them could decide during
 an outage and go out together (envoy issue 30205). What was withdrawn and never sent is given back by ``refund``.

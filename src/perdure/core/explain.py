@@ -37,7 +37,7 @@ class Warning_:  # noqa: N801 - Warning is a builtin
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """The plan of a policy; ``str()`` gives text, ``as_dict()`` plain values, ``to_json()`` JSON.
 
@@ -62,6 +62,9 @@ class Explanation:
 
         return json.dumps(self.as_dict(), indent=2)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>\n{self}"
+
     def __str__(self) -> str:
         plan = self.fields
         lines = [
@@ -73,17 +76,24 @@ class Explanation:
             _line("retried", plan["retried"]["exceptions"]),
             _line("never", plan["retried"]["never"]),
             _line("statuses", plan["retried"]["statuses"]),
-            _line("timeouts", _timeouts(plan["timeouts"])),
-            _line("deadline", _seconds(plan["deadline"], "none")),
-            _line("server delay", f"honoured up to {human(plan['hint_cap'])}; a longer one ends the call"),
-            _line("exhaustion", plan["on_exhaustion"]),
-            _line("worst case", _seconds(plan["worst_case_elapsed"], "unbounded") + plan["worst_case_note"]),
-            _line("amplification", _amplification(plan["amplification"])),
+            *(_line(name, text) for name, text in self._bounds()),
         ]
         if self.warnings:
             lines += ["", "warnings"]
             lines += [f"  {one.code}: {one.message}" for one in self.warnings]
         return "\n".join(lines)
+
+    def _bounds(self) -> list[tuple[str, object]]:
+        """What bounds the call, and what comes of it, by name."""
+        plan = self.fields
+        return [
+            ("timeouts", _timeouts(plan["timeouts"])),
+            ("deadline", _seconds(plan["deadline"], "none")),
+            ("server delay", f"honoured up to {human(plan['hint_cap'])}; a longer one ends the call"),
+            ("exhaustion", plan["on_exhaustion"]),
+            ("worst case", _seconds(plan["worst_case_elapsed"], "unbounded") + plan["worst_case_note"]),
+            ("amplification", _amplification(plan["amplification"])),
+        ]
 
 
 def explain_retry(policy: Retry, target: str | None = None) -> Explanation:

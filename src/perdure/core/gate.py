@@ -58,7 +58,7 @@ BUCKETS = 6
 ENOUGH = 0.8  # share of signals that is congestion by itself
 ENOUGH_WHEN_SLOW = 0.1  # and where latency has risen
 SLOW = 2.0
-PACE = 1.0  # seconds between attempts at a limit of 1
+PACE = 1.0  # seconds between attempts at a limit of 1, unless the holder knows that attempts are shorter
 QUIET = 30.0  # seconds without a signal after which the limit is at its ceiling
 
 _FAST_GAIN = 0.1
@@ -85,10 +85,12 @@ class GateState:
         "_spread",
         "_window",
         "limit",
+        "pace",
         "rule",
     )
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, pace: float = PACE) -> None:
+        self.pace: float = pace
         self.rule: Rule = rule
         self.limit: float = rule.ceiling
         self._window = Window(WINDOW, BUCKETS)
@@ -116,7 +118,7 @@ class GateState:
         if self.limit >= 1:
             if in_flight >= self.limit:
                 return False
-        elif self._now < self._next(draw) or in_flight:
+        elif self._now < self.next_at(draw) or in_flight:
             return False
         self._sent_at, self._spread = self._now, None
         self.saw(now, in_flight + 1)
@@ -127,7 +129,7 @@ class GateState:
         self._clock(now)
         if self.limit < 1 and (wait := self._sent_at + self._interval() - self._now) > 0:
             return wait
-        return self._fast or PACE
+        return self._fast or self.pace
 
     def saw(self, now: float, in_flight: int) -> None:
         """Learn how many attempts are on the wire; cuts start from the most of the last 1-2 s."""
@@ -188,7 +190,7 @@ class GateState:
         self.limit = max(lowest, CUT * min(before, peak))
         return self.limit < before
 
-    def _next(self, draw: Callable[[], float]) -> float:
+    def next_at(self, draw: Callable[[], float]) -> float:
         """When the next attempt of a paced gate may go out."""
         if self._spread is None:
             self._spread = 0.75 + 0.5 * draw()
@@ -196,7 +198,7 @@ class GateState:
 
     def _interval(self) -> float:
         """Seconds between two attempts of a paced gate; spread, or the gates of many processes keep step."""
-        return PACE / self.limit * (1.0 if self._spread is None else self._spread)
+        return self.pace / self.limit * (1.0 if self._spread is None else self._spread)
 
     def _learn(self, took: float) -> None:
         """Take a latency into both means; the first ones count evenly, or the very first would weigh too much."""

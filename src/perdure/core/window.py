@@ -43,9 +43,8 @@ class Window:
         self._buckets = buckets
         self._width = max(span / buckets, _SHORTEST)
         self._now = -_FOREVER
-        self._rows: list[
-            tuple[int, int, int, int]
-        ] = []  # number of the bucket, ok, failed, slow; oldest first
+        # Number of the bucket, ok, failed, slow; oldest first.
+        self._rows: list[tuple[int, int, int, int]] = []
 
     def add(self, now: float, ok: int = 0, failed: int = 0, slow: int = 0) -> None:
         """Count results at ``now``; a slow one is also ok or failed."""

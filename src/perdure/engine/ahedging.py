@@ -69,6 +69,9 @@ class _Race:
                     else:
                         going.add(self._start(passage))
             return self._lost(first)
+        except GeneratorExit:
+            self._let_go()
+            raise
         finally:
             await self._clear()
             first = one = done = going = None  # type: ignore[assignment] # they hold the error that holds this frame
@@ -111,6 +114,18 @@ class _Race:
             passages, self.passages = self.passages, {}
             for task, passage in passages.items():
                 self._report(task, passage, is_over=task not in still)
+
+    def _let_go(self) -> None:
+        """Cancel what still runs without waiting for it: while a GeneratorExit passes, nothing may be awaited."""
+        passages, self.passages = self.passages, {}
+        for task, passage in passages.items():
+            is_over = task.done()
+            try:
+                task.cancel()
+            except RuntimeError:  # its loop is closed: it never ends
+                copies.settle(self.call, passage, None, is_over=False)
+            else:
+                self._report(task, passage, is_over=is_over)
 
     def _report(self, task: asyncio.Task[Any], passage: Passage, *, is_over: bool) -> None:
         """Report a copy that decided nothing; one that outlives a second cancellation, once it ends."""

@@ -334,6 +334,17 @@ def _exceeded(length: float) -> BaseException:
     return DeadlineExceeded(f"the deadline of {human(length)} was exceeded")
 
 
+def _alone() -> None:
+    """Keep the ends of this context only, in a forked child: the other threads are not there."""
+    end, count = ENDS.get(), 0
+    while end is not None:
+        count, end = count + bool(end.open), end.around
+    del bypass.OPEN_ENDS[count:]
+
+
+bypass.after_fork(_alone)
+
+
 def quieten(run: Run) -> tuple[Mode, Token[Mode | None]]:
     """Make guarded calls inside this one single-attempt until ``loosen``: the outer layer retries."""
     around = mode()

@@ -50,8 +50,7 @@ def _breaker(state: State, kit: Kit, now: float) -> None:
         return
     state.breaker = fresh = kit.breaker()
     if fresh is not None:
-        state.retired.append(state.shared)
-        state.shared = fresh.shared
+        state.take_lease(fresh.shared)
 
 
 def _gate(state: State, old: Kit, kit: Kit) -> None:
@@ -60,6 +59,7 @@ def _gate(state: State, old: Kit, kit: Kit) -> None:
         state.gate = None
     elif state.gate is not None:
         changed.gate(state.gate, fresh.rule)
+        state.gate.pace = fresh.pace
     else:
         state.gate = fresh
         fresh._sent = fresh._ended = state.total_sent()  # what was before it came is not for it to count

@@ -7,7 +7,7 @@ with the gate, the breaker and the limits, and waits for none of them: where it 
 from __future__ import annotations
 
 from perdure import clock
-from perdure.engine import queueing, telling
+from perdure.engine import queueing, shutdown, telling
 from perdure.engine.state import Passage
 from perdure.errors import DeadlineExceeded, Refused
 from perdure.faults import Safety, classify
@@ -37,7 +37,7 @@ def delay(run: GuardedRun) -> float | None:
 def launch(run: GuardedRun, number: int) -> Passage | None:
     """Pay for a copy and have it admitted; None: it may not be sent."""
     hedge, state, now = run.guard.hedge, run.state, clock.monotonic()
-    if hedge is None or number > hedge.max_hedges:
+    if hedge is None or number > hedge.max_hedges or shutdown.closing:
         return None
     why = "the gate is cut or the budget half empty"
     if state.may_hedge():
@@ -70,6 +70,15 @@ def _admit(run: GuardedRun, now: float) -> Passage | None:
     if is_taken and places is not None:
         queueing.wake(state.leave_place(places))
     return None
+
+
+def unsent(run: GuardedRun, passage: Passage) -> None:
+    """A copy could not be sent after all: what was taken for it is given back."""
+    now = clock.monotonic()
+    run.state.refund(now, "hedges")
+    queueing.wake(run.state.leave(passage, Signal.NEUTRAL, now))
+    telling.happened(run, "hedge.suppressed", attempt=run.number, reason="no thread")
+    telling.news(run.state, run)
 
 
 def settle(run: GuardedRun, passage: Passage, error: BaseException | None, *, is_over: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from perdure.engine import ambient, shutdown
 from perdure.engine.fused import Site
-from perdure.engine.naming import named, operation, operation_name
+from perdure.engine.naming import named, operation
 from perdure.engine.run import Run
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ def _of_frame(frame: FrameType) -> Current | None:
     run, _ = shutdown.peek_run(frame)
     if isinstance(run, Site):  # as the wrapper would make it at its first failure
         if run.guard is not None:
-            return Current(1, run.policy.attempts, _operation(run), *_names(run))
+            return Current(1, run.policy.attempts, operation(run), *_names(run))
         run = Run(run.policy, run.fn, (), {}, None, 1)
     return _of_run(run) if isinstance(run, Run) else None
 
@@ -74,10 +74,5 @@ def _of_run(run: Run) -> Current:
     return Current(run.number, run.allowed, operation(run), *named(run), call_id=run.call_id)
 
 
-def _operation(site: Site) -> str:
-    return site.policy.name or operation_name(site.fn)
-
-
 def _names(site: Site) -> tuple[str, str | None]:
-    key = None if site.state is None else site.state.key
-    return site.guard.core.name, None if key is None else str(key)
+    return site.guard.core.name, None if site.state is None else site.state.text

@@ -52,6 +52,7 @@ def _quickly(_site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], _start:
     try:
         value = _site.fn(*args, **kwargs)
     except BaseException as error:
+        _site.state.flight.pop()
         run = failed(_site, args, kwargs, _start, lease, error)
         if run is None:
             raise
@@ -72,6 +73,7 @@ async def _aquickly(
     try:
         value = await _site.fn(*args, **kwargs)
     except BaseException as error:
+        _site.state.flight.pop()
         run = failed(_site, args, kwargs, _start, lease, error)
         if run is None:
             raise
@@ -93,9 +95,10 @@ def failed(
 ) -> GuardedRun | None:
     """What a fused wrapper asks when its first attempt raised: a run to resume, or None to raise.
 
-    ``end``: what bounded the attempt, and may be why it raised.
+    ``end``: what bounded the attempt, and may be why it raised. The wrapper took the attempt out of ``flight``.
     """
     run = _taken_over(site, args, kwargs, start, lease)
+    run.state.flight.append(None)
     cut: BaseException | None = None
     if isinstance(end, ambient.CallEnd):
         _is_over(run, end)
@@ -105,7 +108,7 @@ def failed(
         error = cut
     if run.failure(error):
         return run
-    if cut is None and (run.guard.fallback is None or not isinstance(error, Exception)):
+    if cut is None and (run.fallback is None or not isinstance(error, Exception)):
         _close_end(run)
         return None
     run.error = error  # type: ignore[assignment] # an Exception in both cases
@@ -114,10 +117,10 @@ def failed(
 
 def _is_over(run: GuardedRun, end: ambient.CallEnd) -> None:
     """The first attempt of a sync call is over: its end becomes that of the call, or is closed."""
-    if run.guard.total is None or run.start is None:
+    if run.total is None or run.start is None:
         close_total(end)
     else:
-        end.at = run.start + run.guard.total
+        end.at = run.start + run.total
         run.end = end
 
 
@@ -144,13 +147,13 @@ def call(run: GuardedRun) -> Any:
     """Make a call from its start."""
     try:
         run.begin()
-        total = run.guard.total
+        total = run.total
         value = sync.drive(run) if total is None else _within_total(run, total)
     except Exception as error:
-        if run.guard.fallback is None:
+        if run.fallback is None:
             raise
         return fallbacks.instead(run, error)
-    if run.guard.fallback is not None or run.guard.total is not None:
+    if run.fallback is not None or run.total is not None:
         if is_awaitable(value):  # a function that looked sync
             return _afinish(run, value)
         fallbacks.remember(run, value)
@@ -159,14 +162,14 @@ def call(run: GuardedRun) -> Any:
 
 def resume(run: GuardedRun) -> Any:
     """Go on after a first attempt that failed."""
-    if run.guard.fallback is None and run.end is None:
+    if run.fallback is None and run.end is None:
         return sync.drive(run)
     try:
         if run.stop is not None:
             raise run.take_error()  # noqa: TRY301 - as the driver would
         return sync.drive(run)
     except Exception as error:
-        if run.guard.fallback is None:
+        if run.fallback is None:
             raise
         _close_end(run)
         return fallbacks.instead(run, error)
@@ -191,10 +194,10 @@ async def acall(run: GuardedRun) -> Any:
     """Make an async call from its start."""
     try:
         run.begin()
-        total = run.guard.total
+        total = run.total
         value = await (aio.drive(run) if total is None else _awithin_total(run, total))
     except Exception as error:
-        if run.guard.fallback is None:
+        if run.fallback is None:
             raise
         return await fallbacks.ainstead(run, error)
     fallbacks.remember(run, value)
@@ -208,18 +211,18 @@ async def aresume(run: GuardedRun) -> Any:
             raise run.take_error()  # noqa: TRY301 - as the driver would
         return await aio.drive(run)
     except Exception as error:
-        if run.guard.fallback is None:
+        if run.fallback is None:
             raise
         return await fallbacks.ainstead(run, error)
 
 
 async def _afinish(run: GuardedRun, value: Awaitable[Any]) -> Any:
     try:
-        total = run.guard.total
+        total = run.total
         left = None if total is None else max(0.0, total - (clock.monotonic() - run.since()))
         got = await (value if left is None else _ainside(run, value, left))
     except Exception as error:
-        if run.guard.fallback is None:
+        if run.fallback is None:
             raise
         return await fallbacks.ainstead(run, error)
     fallbacks.remember(run, got)

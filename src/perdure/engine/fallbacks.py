@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.colour import discard, is_awaitable
 from perdure.engine import logs, telling
+from perdure.engine.run import END_OF_ITEMS
 from perdure.parts import UNSET
 
 TYPE_CHECKING = False
@@ -17,51 +18,71 @@ if TYPE_CHECKING:
 
 def instead(run: GuardedRun, error: Exception) -> Any:
     """The value of a sync call that ended with this error; raises it where there is none."""
-    value = _ask(run, error)
-    if is_awaitable(value) and run.guard.fallback.function is not None:  # type: ignore[union-attr] # there is one
-        discard(value)
-        trouble = TypeError("it returned an awaitable to a sync call; give it a plain function")
-        logs.complain(run.guard.fallback, "fallback=", trouble)
-        raise error
-    _used(run, error)
+    fallback = run.fallback
+    try:
+        value = _ask(run, fallback, error)
+        if fallback is not None and fallback.function is not None and is_awaitable(value):
+            discard(value)
+            trouble = TypeError("it returned an awaitable to a sync call; give it a plain function")
+            logs.complain(fallback, "fallback=", trouble)
+            raise error
+        _used(run, error)
+    finally:
+        del error  # where it comes out, its traceback holds this frame
     return value
 
 
 async def ainstead(run: GuardedRun, error: Exception) -> Any:
     """The same for an async call, whose fallback may be async too."""
-    value = _ask(run, error)
-    if is_awaitable(value) and run.guard.fallback.value is UNSET:  # type: ignore[union-attr] # there is one
-        value = await value
-    _used(run, error)
+    fallback = run.fallback
+    try:
+        value = _ask(run, fallback, error)
+        if fallback is not None and fallback.value is UNSET and is_awaitable(value):
+            value = await value
+        _used(run, error)
+    finally:
+        del error  # where it comes out, its traceback holds this frame
     return value
 
 
 def remember(run: GuardedRun, value: Any) -> None:
     """Keep what a call returned, where the fallback gives the last good value."""
-    fallback = run.guard.fallback
+    fallback = run.fallback
     if fallback is not None and fallback.last_good is not None:
         what = _what(run)
         if what is not None:
-            run.guard.core.remember(what, value)
+            try:
+                run.guard.core.remember(what, value)
+            except Exception:  # noqa: BLE001, S110 - arguments that cannot be compared
+                pass
 
 
-def _ask(run: GuardedRun, error: Exception) -> Any:
-    fallback: Fallback | None = run.guard.fallback
-    if fallback is None:
-        raise error
-    if fallback.value is not UNSET:
-        return fallback.value
-    if fallback.function is not None:
-        if _takes_error(fallback.function):
-            return fallback.function(error, *run.args, **run.kwargs)
-        return fallback.function(*run.args, **run.kwargs)
-    if fallback.to is not None:
-        return fallback.to.call(run.fn, *run.args, **run.kwargs)
+def _ask(run: GuardedRun, fallback: Fallback | None, error: Exception) -> Any:
+    try:
+        if fallback is None or isinstance(error, END_OF_ITEMS):  # nothing, or no failure
+            raise error
+        if fallback.value is not UNSET:
+            return fallback.value
+        if fallback.function is not None:
+            if _takes_error(fallback.function):
+                return fallback.function(error, *run.args, **run.kwargs)
+            return fallback.function(*run.args, **run.kwargs)
+        if fallback.to is not None:
+            return fallback.to.call(run.fn, *run.args, **run.kwargs)
+        found = _recall(run, fallback.last_good or 0.0)
+        if found is None:
+            raise error
+        return found[0]
+    finally:
+        del error  # where it comes out, its traceback holds this frame
+
+
+def _recall(run: GuardedRun, oldest: float) -> tuple[Any] | None:
     what = _what(run)
-    found = None if what is None else run.guard.core.recall(what, fallback.last_good or 0.0)
-    if found is None:
-        raise error
-    return found[0]
+    try:
+        return None if what is None else run.guard.core.recall(what, oldest)
+    except Exception:  # noqa: BLE001 - arguments that cannot be compared
+        return None
 
 
 def _takes_error(function: Callable[..., Any]) -> bool:
@@ -82,11 +103,12 @@ def _what(run: GuardedRun) -> Any:
     what = (run.state.key, run.fn, run.args, named, types)
     try:
         hash(what)
-    except TypeError:
+    except Exception:  # noqa: BLE001 - an argument that cannot be hashed, for whatever reason
         return None
     return what
 
 
 def _used(run: GuardedRun, error: Exception) -> None:
-    run.state.count("fallbacks")
+    with run.state.lock:
+        run.state.count("fallbacks")
     telling.happened(run, "fallback.used", severity="warning", reason=type(error).__name__)

@@ -110,7 +110,7 @@ def _make(_fn, _site, _state, _flight):
         {before}try:
             _value = {call}
         except BaseException as _error:
-            {late}_run = _dfailed(_site, {args}, {kwargs}, {start}, _lease, _error{end})
+            {late}_run = _dfailed(_site, {args}, {kwargs}, {start}, _lease, _error{end}){undo}
             if _run is None:
                 raise
         else:
@@ -178,7 +178,7 @@ _OURS = frozenset(
     _ageneral _look _begin _abegin _begun _items _item _sent _dfailed _dgeneral _adgeneral _dresume _adresume _dlook
     _count _tock _end _ends _open _close _close_total _CallEnd _set_end _reset_end _open_ends _watched
     _tfailed _tresume len Exception BaseException GeneratorExit StopAsyncIteration
-    """.split()  # noqa: SIM905 - two dozen strings in two lines
+    """.split()  # noqa: SIM905 - some sixty strings in four lines
 )
 """What the templates use themselves: a function with a parameter of such a name gets the catch-all form."""
 
@@ -338,20 +338,14 @@ def look_guarded(
     start: float | None,
     lease: Any,
     value: Any,
-    end: Any = None,
 ) -> Any:
     """Look at the first results of a sync function that calls a dependency."""
-    state = site.state
-    if end is not None:
-        from perdure.engine.dependent import close_total
-
-        close_total(end)
     if is_awaitable(value):
         site.settled = None
         from perdure.engine.dependent import adopt
 
+        site.state.flight.append(None)  # it goes on
         return adopt(site, args, kwargs, start, lease, value)
-    state.flight.pop()
     lease.ok += 1
     site.plain += 1
     if site.plain >= PROBATION:
@@ -382,8 +376,9 @@ def look(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], start: float
 def _settle(site: Site) -> None:
     """Take the form that does not look at results."""
     wrapper = None if site.wrapper is None else site.wrapper()
-    if wrapper is not None and site.settled is not None:
-        parameters, flags = site.settled
+    settled = site.settled  # another thread may be here too
+    if wrapper is not None and settled is not None:
+        parameters, flags = settled
         plain = _maker(parameters, "sync", flags)(*_closure(site, "sync"))
         wrapper.__code__ = _named_after(site.fn, plain.__code__)
     site.settled = None
@@ -458,14 +453,11 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -
         end = ", _end"
     if flies:
         after.append("_flight.pop()")
-    after += _counted(counts, tocks)
     start = "_start" if timed or ticks else "None"
     if form == "looking":
-        looked = f"_dlook(_site, {args}, {kwargs}, {start}, _lease, _value{', _end' if bounded else ''})"
-        after = [] if flies else ["_flight.append(None)"]
-        after.append(f"return {looked}")
+        after.append(f"return _dlook(_site, {args}, {kwargs}, {start}, _lease, _value)")
     else:
-        after.append("return _value")
+        after += [*_counted(counts, tocks), "return _value"]
     return _GUARDED.format(
         kind=kind,
         general=general,
@@ -476,14 +468,32 @@ def _guarded_source(parameters: Parameters, form: str, flags: tuple[int, ...]) -
         resume=resume,
         before="".join(line + indent for line in before),
         start=start,
-        # Whoever takes over finds the attempt counted, whatever the wrapper was made for.
-        late="" if flies else f"_flight.append(None){indent}    ",
+        # Whoever takes over counts the attempt itself: where it cannot even begin to, as at the end of the stack,
+        # nothing is left behind. (All forms name the same variables, so that one can take the place of the other.)
+        late=f"_flight{'.pop()' if flies else ''}{indent}    " + (f"try:{indent}        " if bounded else ""),
+        undo=_undo(indent + "    ", form) if bounded else "",
         end=end,
         leave=(indent + "    ").join(after),
         parameters=listed,
         args=args,
         kwargs=kwargs,
     )
+
+
+def _undo(indent: str, form: str) -> str:
+    """Close the end of an attempt whose failure could not be looked at."""
+    close = (
+        ["_close(_end)"]
+        if form == "async"
+        else ["_reset_end(_end.token)", "_end.token = None", "_open_ends.pop()"]
+    )
+    lines = [
+        "except BaseException:",
+        "    if _end.token is not None:",
+        *(" " * 8 + one for one in close),
+        "    raise",
+    ]
+    return "".join(indent + line for line in lines)
 
 
 def _counted(counts: int, tocks: int) -> list[str]:
@@ -605,7 +615,7 @@ def _end_part(name: str) -> Callable[..., Any]:
             _reset_end=ambient.ENDS.reset,
             _close_total=dependent.close_total,
         )
-        return NAMESPACE[name](*given)  # type: ignore[operator] # one of the five above
+        return NAMESPACE[name](*given)  # type: ignore[operator] # one of the seven above
 
     return load
 

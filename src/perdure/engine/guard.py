@@ -62,10 +62,15 @@ class Core:
             if found is not None:
                 self.parts.move_to_end(key)
                 return found
-            if len(self.parts) >= KEYS and not self._make_room():
-                return self.root
-            found = self.parts[key] = State(self.name, key, self.kit, self._start(), self.root)
-            return found
+            if len(self.parts) < KEYS or self._make_room():
+                found = self.parts[key] = State(self.name, key, self.kit, self._start(), self.root)
+                return found
+            was_crowded, self.crowded = self.crowded, True
+        if not was_crowded:
+            logs.warn(
+                f"{self.name}: {KEYS} keys are busy or open; further ones share the state of the dependency"
+            )
+        return self.root
 
     def states(self) -> list[State]:
         """All states, that of the dependency itself first."""
@@ -108,14 +113,8 @@ class Core:
         for key, state in self.parts.items():
             with state.lock:
                 if state.is_idle:
-                    state.retire()
                     del self.parts[key]
                     return True
-        if not self.crowded:
-            self.crowded = True
-            logs.warn(
-                f"{self.name}: {KEYS} keys are busy or open; further ones share the state of the dependency"
-            )
         return False
 
     # Last good values
@@ -140,13 +139,15 @@ class Core:
         """Warn once where one state serves several hosts: one of them being down would take the others with it."""
         if self.warned or host in self.hosts:
             return
-        self.hosts.add(host)
-        if len(self.hosts) > 1:
+        with self.lock:
+            self.hosts.add(host)
+            if self.warned or len(self.hosts) == 1:
+                return
             self.warned = True
             both = ", ".join(sorted(self.hosts))
-            logs.warn(
-                f"{self.name} reaches several hosts ({both}) without a key: they share one state; give key="
-            )
+        logs.warn(
+            f"{self.name} reaches several hosts ({both}) without a key: they share one state; give key="
+        )
 
 
 class Guard:
@@ -235,6 +236,6 @@ class Guard:
             return self.core.root
         try:
             return self.core.part(key)
-        except TypeError as error:  # it cannot be hashed
+        except Exception as error:  # noqa: BLE001 - it cannot be hashed, or not be compared
             logs.complain(self.key_of, "key=", error)
             return self.core.root

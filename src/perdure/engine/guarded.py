@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from perdure.engine.guard import Guard
     from perdure.engine.queueing import Pause
     from perdure.engine.state import State
+    from perdure.parts import Fallback
 
 __all__ = ["GuardedRun"]
 
@@ -50,7 +51,10 @@ _CUT = Fault(FaultKind.AMBIGUOUS, None, "cut by the end of the whole call")
 class GuardedRun(Run):
     """One call to a dependency in progress; belongs to the thread or task that makes it."""
 
-    __slots__ = ("block", "end", "guard", "hedge", "is_waiting", "passage", "prepaid", "state")
+    __slots__ = (
+        *("block", "end", "fallback", "guard", "hedge", "is_waiting", "passage", "prepaid", "state"),
+        "total",
+    )
 
     def __init__(
         self,
@@ -63,11 +67,16 @@ class GuardedRun(Run):
         state: State | None = None,
         lease: Lease | None = None,
     ) -> None:
+        self.passage: Passage | None = None  # first: a key function may raise what passes
         super().__init__(guard.retry, fn, args, kwargs, start, number)
         self.guard: Guard = guard  # pyright: ignore[reportIncompatibleVariableOverride] # never None here
+        # As they are now: a reload does not change a call in flight.
         self.hedge = guard.hedge
+        self.fallback: Fallback | None = guard.fallback
+        self.total: float | None = guard.total
         self.state: State = guard.state_for(args, kwargs) if state is None else state
-        self.passage: Passage | None = None if lease is None else Passage(lease, start)
+        if lease is not None:
+            self.passage = Passage(lease, start)
         self.end: Any = None  # of the whole call, where a fused wrapper published it
         self.block: Deadline | None = None  # the end of the whole call, where that interrupts
         self.is_waiting = False  # that end came between two attempts
@@ -102,12 +111,16 @@ class GuardedRun(Run):
 
     def _enter(self, placed: Places | None) -> bool:
         got = self.state.enter(clock.monotonic(), placed)
+        if isinstance(got, Passage):
+            self.passage = got  # before anything is told: a listener may raise what passes
+            telling.news(self.state, self)
+            return True
         telling.news(self.state, self)
-        if isinstance(got, Refused):
+        try:
             self._refuse(got)
-            return False
-        self.passage = got
-        return True
+        finally:
+            del got  # its traceback holds this frame
+        return False
 
     def _queue(self) -> Generator[Pause, None, object]:
         """Wait for the limits, then enter."""
@@ -123,7 +136,10 @@ class GuardedRun(Run):
             self._enter(None)
         if refusal is not None:
             telling.news(state, self)
-            self._refuse(refusal)
+            try:
+                self._refuse(refusal)
+            finally:
+                refusal = None  # its traceback holds this frame
         return refusal
 
     def _wait_for_rate(self, longest: float) -> Generator[Pause, None, Refused | None]:
@@ -167,7 +183,7 @@ class GuardedRun(Run):
         finally:
             if is_waiting:  # thrown out of the queue
                 is_taken = state.quit_queue(places, pause)
-            if is_taken:
+            if is_taken and self.passage is None:
                 queueing.wake(state.leave_place(places))
         return None
 
@@ -188,12 +204,16 @@ class GuardedRun(Run):
         reason = _reason(refusal)
         telling.refused_by(self, refusal, reason)
         logs.refused(self, refusal)
-        if self.error is None:
-            self.stop = reason
+        if self.error is not None:
+            why = str(refusal) if reason is StopReason.NEUTRAL else ""
+            ending.end_late(self, Stop(reason, refusal.retry_after, why), clock.monotonic())
+            return
+        self.stop = reason
+        try:
             ending.tell_exhausted(self, refusal)
             ending.refuse(self, refusal, reason)
-        why = str(refusal) if reason is StopReason.NEUTRAL else ""
-        ending.end_late(self, Stop(reason, refusal.retry_after, why), clock.monotonic())
+        finally:
+            del refusal  # its traceback holds this frame
 
     def next_attempt(self) -> Callable[[], object] | None:
         """See ``Run``; an attempt that may not begin gives back what was taken for it."""
@@ -213,7 +233,7 @@ class GuardedRun(Run):
 
     def left_of_total(self) -> float | None:
         """See ``Run``."""
-        total = self.guard.total
+        total = self.total
         return None if total is None else max(0.0, self.since() + total - clock.monotonic())
 
     def is_out_of_time(self) -> bool:
@@ -252,17 +272,16 @@ class GuardedRun(Run):
 
     def key_text(self) -> str | None:
         """See ``Run``."""
-        key: object = self.state.key
-        return None if key is None else str(key)
+        return self.state.text
 
     def report(
         self, signal: Signal, now: float, fault: Fault | None = None, error: BaseException | None = None
     ) -> None:
         """Tell the state how the attempt ended; the place is free then."""
-        passage, self.passage = self.passage, None
-        if passage is None:
+        if self.passage is None:
             return
         text = None if error is None else f"{type(error).__name__}: {text_of(error)}"
+        passage, self.passage = self.passage, None
         queueing.wake(self.state.leave(passage, signal, now, fault, text))
         telling.news(self.state, self)
 
@@ -299,7 +318,7 @@ class GuardedRun(Run):
 
     def timed_out(self, passage: Passage, now: float) -> bool:
         """Whether an attempt had half of the whole call to itself, and the call is over."""
-        total, began = self.guard.total, passage.began
+        total, began = self.total, passage.began
         return total is not None and began is not None and self.is_out_of_time() and now - began >= total / 2
 
     def _report_rejected(self, rejected: ResultRejected, now: float) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from _thread import allocate_lock, start_new_thread
 from contextvars import copy_context
 
+from perdure import clock
+from perdure.colour import discard, is_awaitable
 from perdure.engine import copies, shutdown, sync
 from perdure.engine.queueing import Pause
 
@@ -45,7 +47,10 @@ class _Race:
     def run(self, delay: float) -> Any:
         """Race them; the value of the first success, or else the error of the first."""
         run = self.call
-        first = self._start(run.passage)
+        try:
+            first = self._start(run.passage)
+        except RuntimeError:  # no thread can be started: too many, or the interpreter ends
+            return _once(run)
         run.passage = None  # each copy has its own now
         may_launch = True
         try:
@@ -55,24 +60,38 @@ class _Race:
                     return self._decide(winner, first)
                 if may_launch and not first.is_over:
                     passage = copies.launch(run, len(self.copies))
-                    may_launch = passage is not None
-                    if passage is not None:
-                        self._start(passage)
+                    may_launch = passage is not None and self._send(passage)
         finally:
             self._give_up()
 
     def _start(self, passage: Passage | None) -> _Copy:
         one = _Copy(passage)
-        self.copies.append(one)
         context = copy_context()
-        start_new_thread(lambda: context.run(_run_copy, self.call, self, one), ())
+        self.copies.append(one)
+        try:
+            start_new_thread(lambda: context.run(_run_copy, self.call, self, one), ())
+        except BaseException:
+            self.copies.remove(one)
+            raise
         return one
+
+    def _send(self, passage: Passage) -> bool:
+        """Start a copy; False where the system has no thread for it: the attempt goes on alone."""
+        try:
+            self._start(passage)
+        except RuntimeError:
+            copies.unsent(self.call, passage)
+            return False
+        return True
 
     def _over(self, limit: float) -> _Copy | None:
         """Wait until the race is decided, or for so long; gives who decides it."""
         self.pause = pause = Pause(limit)
         if (decided := self._decided()) is None:
-            pause.wait()
+            if clock.is_closed():  # that ends waits, not what is under way
+                pause.hold()
+            else:
+                pause.wait()
             decided = self._decided()
         self.pause = None
         return decided
@@ -114,6 +133,8 @@ class _Race:
         with self.lock:
             passage, one.passage = one.passage, None
         if passage is not None:
+            if is_awaitable(one.value):  # of a function that looked sync: nobody will await this one
+                discard(one.value)
             copies.settle(self.call, passage, one.error, is_over=True)
         one.error = None
 

@@ -15,13 +15,18 @@ def host_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     for value in (*args[:LOOKED_AT], kwargs.get("url")):
         if type(value) is str:
             host = _host_in(value)
-        elif hasattr(value, "host") and hasattr(value, "scheme"):  # the URL objects of client libraries
-            host = _text_of(value)
+        elif _is_url(type(value)):  # pyright: ignore[reportUnknownArgumentType] # of anything
+            host = _host_of_object(value)
         else:
             continue
         if host is not None:
             return host
     return None
+
+
+def _is_url(kind: type) -> bool:
+    """Whether it is the URL class of a client library; an argument itself might do anything when it is asked."""
+    return hasattr(kind, "host") and hasattr(kind, "scheme")
 
 
 def _host_in(text: str) -> str | None:
@@ -33,7 +38,7 @@ def _host_in(text: str) -> str | None:
     return rest.rpartition("@")[2].lower() or None
 
 
-def _text_of(url: Any) -> str | None:
+def _host_of_object(url: Any) -> str | None:
     try:
         return _host_in(str(url))
     except Exception:  # noqa: BLE001 - anybody's class

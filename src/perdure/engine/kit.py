@@ -25,6 +25,7 @@ PER_SUCCESS_WITH_GATE = 0.5
 PER_SUCCESS_ALONE = 0.1
 SHORTEST_WINDOW = 30.0
 USUAL_LEASE = 30.0
+LONGEST_PACE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,12 @@ class Kit:
             return None
         from perdure.core.gate import GateState
 
-        return GateState(self.gate_rule)
+        return GateState(self.gate_rule, self.pace)
+
+    @property
+    def pace(self) -> float:
+        """Seconds between two attempts of a gate that is cut to one: no longer than an attempt may take."""
+        return LONGEST_PACE if self.attempt_timeout is None else min(LONGEST_PACE, self.attempt_timeout)
 
     def throttle(self) -> ThrottleState | None:
         """The other form of gate."""

@@ -17,6 +17,7 @@ from perdure import clock
 from perdure.core import backoff
 from perdure.durations import human
 from perdure.engine.naming import call_id, operation
+from perdure.engine.naming import named as dependency_and_key
 from perdure.faults.rules import UNDECIDED
 from perdure.faults.safety import peek
 from perdure.outcome import StopReason
@@ -127,11 +128,14 @@ def refused(run: Run, refusal: Refused) -> None:
         fields: dict[str, object] = {
             "operation": operation(run),
             "dependency": refusal.dependency,
+            "key": dependency_and_key(run)[1],
+            "event": None,
+            "reason": refusal.reason,
             "stop_reason": name,
+            "outcome": "refused",
+            "call_id": call_id(run),
         }
-        _write(
-            WARNING, f"{operation(run)}: {refusal}", {**fields, "outcome": "refused", "call_id": call_id(run)}
-        )
+        _write(WARNING, f"{operation(run)}: {refusal}", fields)
 
 
 def news(state: State, name: str, fields: dict[str, Any]) -> None:
@@ -139,13 +143,13 @@ def news(state: State, name: str, fields: dict[str, Any]) -> None:
     if name not in _LINES:
         return
     level, line, period = _LINES[name]
-    if not wants(level) or not _is_due(f"{state.name} {state.key}", name, period):
+    if not wants(level) or not _is_due(f"{state.name} {state.text}", name, period):
         return
-    where = state.name if state.key is None else f"{state.name} [{state.key}]"
+    where = state.name if state.text is None else f"{state.name} [{state.text}]"
     reason, delay = fields.get("reason"), fields.get("delay")
     why = f" ({reason})" if reason else ""
     after = f" for {human(delay)}" if delay else ""
-    given: dict[str, object] = {"dependency": state.name, "key": state.key, "event": name, "reason": reason}
+    given: dict[str, object] = {"dependency": state.name, "key": state.text, "event": name, "reason": reason}
     _write(level, f"{where}: {line}{after}{why}", given)
 
 
@@ -179,9 +183,14 @@ def _fields(run: Run, error: Exception | None, *, outcome: str, delay: float | N
     from datetime import UTC, datetime
 
     kind, jitter = type(run.policy.backoff).__name__.lower(), run.policy.backoff.jitter
+    named_by = dependency_and_key(run)
     return {
         "timestamp": datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="milliseconds"),
         "operation": operation(run),
+        "dependency": named_by[0],
+        "key": named_by[1],
+        "event": None,
+        "reason": None,
         "attempt": _of(run),
         "delay_ms": None if delay is None else round(delay * 1000, 3),
         "error": None if error is None else _error(error),

@@ -8,6 +8,7 @@ from types import CodeType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from perdure.engine.fused import Site
     from perdure.engine.run import Run
 
 _ids = count(1)
@@ -20,7 +21,7 @@ def call_id(run: Run) -> str:
     return run.call_id
 
 
-def operation(run: Run) -> str:
+def operation(run: Run | Site) -> str:
     """What is called, for logs, events and notes."""
     return run.policy.name or operation_name(run.fn)
 

@@ -72,8 +72,9 @@ def load(core: Core, data: Any) -> None:
     _load(core.root, kept.get("breaker"))
     keys = kept.get("keys")
     for key, one in keys.items() if isinstance(keys, dict) else ():  # pyright: ignore[reportUnknownVariableType] # as above
-        if isinstance(key, str):
-            _load(core.part(key), one)
+        state = core.part(key) if isinstance(key, str) else core.root
+        if state is not core.root:  # which stands in where there is no room for another key
+            _load(state, one)
 
 
 def _load(state: State, data: Any) -> None:

@@ -58,6 +58,17 @@ class Pause:
             waiting.QUEUED.discard(self)
             self.ring = None
 
+    def hold(self) -> None:
+        """Wait in a thread until woken, however long: not even a closing process ends it."""
+        bell = allocate_lock()
+        bell.acquire()
+        self.ring = bell.release
+        try:
+            if not self.is_woken:
+                bell.acquire()
+        finally:
+            self.ring = None
+
     def _wait_virtually(self, bell: Any) -> None:
         if self.duration < _NEVER:
             clock.sleep(self.duration)

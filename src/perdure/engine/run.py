@@ -45,11 +45,13 @@ _cause_of: Callable[[BaseException], BaseException | None] = BaseException.__dic
 _context_of: Callable[[BaseException], BaseException | None] = BaseException.__dict__["__context__"].__get__
 _carriers: dict[type, bool] = {}
 
-_END_OF_ITEMS = (StopIteration, StopAsyncIteration)  # what a guarded __next__ ends with is no failure
+END_OF_ITEMS = (StopIteration, StopAsyncIteration)  # what a guarded __next__ ends with is no failure
 
 _UNREPLAYABLE = Stop(StopReason.UNREPLAYABLE)
 _SHUTDOWN = Stop(StopReason.SHUTDOWN)
 _NESTED = Stop(StopReason.NESTED)
+_DEPENDENCY = frozenset({StopReason.BUDGET, StopReason.BREAKER, StopReason.GATE})
+"""Why a dependency takes no further attempt, also where the last one gave a rejected result."""
 
 
 def read_environment() -> bool:
@@ -164,7 +166,7 @@ class Run:
     def failure(self, error: BaseException) -> bool:
         """Decide after an attempt that raised: True to wait ``delay`` and go on, False to raise the error."""
         now = clock.monotonic()
-        if not isinstance(error, Exception) or isinstance(error, _END_OF_ITEMS):
+        if not isinstance(error, Exception) or isinstance(error, END_OF_ITEMS):
             ending.passed(self, error, now)
             return False
         # Verdicts and marks lie in the error's dict, or in that of what caused it.
@@ -221,7 +223,7 @@ class Run:
     def take_error(self) -> Exception:
         """Hand over the error that the call ends with, keeping none."""
         error, self.error = self.error, None
-        return error or RuntimeError("no error to raise")
+        return RuntimeError("no error to raise") if error is None else error  # some errors are false
 
     def since(self) -> float:
         """When the call began; without a deadline, which reads no clock before, when it first failed."""
@@ -342,7 +344,9 @@ class Run:
         if isinstance(decision, Again):
             self._goes_on(error, _REJECTED, decision, now)
             return False
-        self._stops(error, _REJECTED, Stop(StopReason.REJECTED, decision.delay), now)
+        if decision.reason not in _DEPENDENCY:
+            decision = Stop(StopReason.REJECTED, decision.delay)
+        self._stops(error, _REJECTED, decision, now)
         if self.policy.on_exhausted == "return":
             return True
         self.error = error

@@ -182,14 +182,25 @@ def _then_signal(number: int, grace: float) -> None:
 def states_here() -> list[object]:
     """The states of the dependencies that the calls on this stack have an attempt with."""
     found: list[object] = []
+    runs: set[int] = set()  # each has several frames
+    below: FrameType | None = None  # what the frame has called
     for frame in _stack(sys._getframe()):
+        own = below is not None and below.f_globals.get("__name__") in _TAKING_OVER
         if frame.f_code.co_filename == bypass.WRAPPER_FILE and "_lease" in frame.f_locals:
-            found.append(frame.f_locals.get("_state"))
+            if not own:  # else whoever took over from the wrapper says whether there is an attempt
+                found.append(frame.f_locals.get("_state"))
         elif id(frame.f_code) in DRIVERS:
             run: Any = frame.f_locals.get("run")
-            if getattr(run, "passage", None) is not None:
-                found.append(run.state)
+            if run is None and not own and "lease" in frame.f_locals:  # does what a wrapper does
+                found.append(getattr(frame.f_locals.get("_site"), "state", None))
+            elif getattr(run, "passage", None) is not None and id(run) not in runs:
+                runs.add(id(run))
+                found.append(run.state)  # pyright: ignore[reportOptionalMemberAccess] # None has no passage
+        below = frame
     return found
+
+
+_TAKING_OVER = {"perdure.engine.dependent", "perdure.engine.sync", "perdure.engine.aio"}
 
 
 def is_guarded(frame: FrameType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure import clock
+from perdure.engine.state import ERRORS_KEPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,10 +19,47 @@ def snapshot(guard: Guard) -> dict[str, Any]:
     """See ``Dependency.snapshot``."""
     core = guard.core
     shown = {"name": core.name, "at": clock.wall(), **_state(guard.fixed_state())}
-    if not guard.has_key:
-        parts = core.states()[1:]
-        shown["keys"] = {str(state.key): _state(state) for state in parts}
+    if guard.has_key:
+        return shown
+    parts = [(state.key, _state(state)) for state in core.states()[1:]]
+    shown["keys"] = _by_name(parts)
+    shown["all"] = _together([shown, *(one for _, one in parts)])
     return shown
+
+
+def _by_name(parts: list[tuple[Any, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """By the text of the key; with its type where another key has the same text, as 1 and "1" have."""
+    names = [one["key"] for _, one in parts]
+    return {
+        name if names.count(name) == 1 else f"{name} ({type(key).__name__})": one
+        for name, (key, one) in zip(names, parts, strict=True)
+    }
+
+
+def _together(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """The dependency itself and all of its keys in one: sums, how many are in which state, the latest errors."""
+    counters: dict[str, Any] = {"refused": {}}
+    words: dict[str, int] = {}
+    for one in states:
+        words[one["state"]] = words.get(one["state"], 0) + 1
+        for name, value in one["counters"].items():
+            if name == "refused":
+                _add(counters["refused"], value)
+            else:
+                _add(counters, {name: value})
+    errors = sorted((error for one in states for error in one["last_errors"]), key=lambda error: error["at"])
+    flights = [one["in_flight"] for one in states]
+    return {
+        "states": words,
+        "in_flight": None if None in flights else sum(flights),
+        "counters": counters,
+        "last_errors": errors[-ERRORS_KEPT:],
+    }
+
+
+def _add(sums: dict[str, Any], values: dict[str, int | None]) -> None:
+    for name, value in values.items():
+        sums[name] = None if value is None else (sums.get(name) or 0) + value
 
 
 def _state(state: State) -> dict[str, Any]:
@@ -33,12 +71,13 @@ def _state(state: State) -> dict[str, Any]:
         # Where a breaker that counts failures in a row is all there is, successes are not counted.
         counted = state.kit.counts_successes or not state.kit.is_fusable
         return {
-            "key": None if state.key is None else str(state.key),
+            "key": state.text,
             "state": _word(state, now),
             "retry_after": _retry_after(state, now),
             "isolated": [
                 {"owner": owner, "reason": reason, "left": None if until is None else max(0.0, until - now)}
                 for owner, (reason, until) in state.isolations().items()
+                if until is None or until > now
             ],
             "in_flight": len(state.flight) if state.kit.counts_flight or not state.kit.is_fusable else None,
             "counters": {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from _thread import RLock
 from collections import deque
+from sys import getrefcount
 
 from perdure import clock
 from perdure.core.lease import Lease
@@ -45,8 +46,8 @@ QUIET = 0.5
 """Seconds in which refusals of an open breaker are raised without asking it, telling or logging anything."""
 
 ERRORS_KEPT = 5
-_RETIRED_KEPT = 4
-_new_refusal = BaseException.__new__  # without __init__, which would check what is known here
+_OURS = 3  # references to a lease that no call holds: the list's, the loop's, and that of the question itself
+_new_refusal = BaseException.__new__  # __init__ would only set the same arguments once more
 _HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
@@ -67,19 +68,10 @@ class State:
     __slots__ = (
         *("adaptive", "base_ok", "breaker", "bucket", "counts", "due", "errors", "fast", "flight", "gate"),
         *("isolated", "key", "kit", "latencies", "lock", "name", "news", "opened", "opens_at", "orphans"),
-        *(
-            "pinned",
-            "places",
-            "rate",
-            "rejected",
-            "rejects_until",
-            "retired",
-            "share",
-            "shared",
-            "stale",
-            "throttle",
-        ),
+        *("pinned", "places", "rate", "rejected", "rejects_until", "retired", "share", "shared", "throttle"),
+        "text",
         "whole",
+        "why",
     )
 
     def __init__(
@@ -87,6 +79,7 @@ class State:
     ) -> None:
         self.name: str = name
         self.key: Any = key
+        self.text: str | None = _text_of(key)
         self.whole: State | None = whole  # the state of the dependency itself, of a key
         self.lock: RLock = RLock()  # reentrant: a signal handler may call the dependency in the middle
         self.flight: list[None] = []
@@ -97,9 +90,9 @@ class State:
         self.isolated: dict[str, tuple[str, float | None]] = {}
         self.news: list[News] = []
         self.orphans: list[Passage] = []  # of calls that nobody waits for any more, see GuardedRun.__del__
-        self.stale: bool = False  # another state has taken over: its sites take the general path for ever
-        self.pinned: bool = False
-        self.opened: str = ""
+        self.pinned: bool = False  # a decorated function has it, so it is never forgotten
+        self.opened: str = ""  # why the breaker opened
+        self.why: str = ""  # the same as refusals say it, with the key
         self.due: float = 0.0
         self.opens_at: float = 0.0
         self.rejected: int = 0  # calls refused at once, as counted without the lock
@@ -202,16 +195,18 @@ class State:
                     after = self.breaker.retry_after(now)
                     if self.breaker.state(now) == "open":
                         self.opens_at = now + after
-                        self.rejects_until = min(self.opens_at, now + QUIET)
+                        self.why = self._with_key(self.opened)
+                        self.rejects_until = min(self.opens_at, now + QUIET) if _HAS_GIL() else 0.0
                     return self._refused(BreakerOpen, "breaker", self.opened, after)
             refusal = self._gated(now)
             if refusal is not None:
                 if self.breaker is not None:
                     self.breaker.abandon(lease, now)  # type: ignore[arg-type] # not None, see above
                 return refusal
-            self.flight.append(None)
             self._choose_path()
-            return Passage(lease, now, placed)  # type: ignore[arg-type] # not None, see above
+            passage = Passage(lease, now, placed)  # type: ignore[arg-type] # not None, see above
+            self.flight.append(None)  # last, as what comes before may run out of stack
+            return passage
 
     def leave(
         self,
@@ -288,10 +283,6 @@ class State:
         if self.adaptive is not None and signal is Signal.OVERLOAD and took is not None:
             self.adaptive.timed_out(now, took)
 
-    def abandon(self, passage: Passage, now: float) -> Any:
-        """An attempt ended without saying anything: cancelled, or never made."""
-        return self.leave(passage, Signal.NEUTRAL, now)
-
     def _gated(self, now: float) -> Refused | None:
         if self.gate is not None and not self.gate.admit(now, len(self.flight), clock.random):
             after = self.gate.retry_after(now)
@@ -303,10 +294,9 @@ class State:
 
     def _isolation(self, now: float) -> Refused | None:
         """The refusal of an isolated dependency, or of one whose whole is; drops what has expired."""
-        for owner, (_, until) in tuple(self.isolated.items()):
-            if until is not None and now >= until:
-                del self.isolated[owner]
-                self._tell("breaker.restored", reason=f"the isolation by {owner} expired")
+        self._drop_expired(now)
+        if self.whole is not None:
+            self.whole._drop_expired(now)
         for owner, (reason, until) in self.isolations().items():
             if until is None or now < until:
                 by = "" if owner == "operator" else f" ({owner})"
@@ -315,6 +305,13 @@ class State:
                 )
         return None
 
+    def _drop_expired(self, now: float) -> None:
+        with self.lock:
+            for owner, (_, until) in tuple(self.isolated.items()):
+                if until is not None and now >= until:
+                    del self.isolated[owner]
+                    self._tell("breaker.restored", reason=f"the isolation by {owner} expired")
+
     def isolations(self) -> dict[str, tuple[str, float | None]]:
         """Who isolates it, and the whole dependency."""
         return self.isolated if self.whole is None else {**self.whole.isolated, **self.isolated}
@@ -322,11 +319,17 @@ class State:
     def refusal(self, now: float) -> BreakerOpen:
         """The refusal of an open breaker, for wrappers: all that ``enter`` would tell was told a moment ago."""
         self.rejected += 1
-        return _new_refusal(BreakerOpen, self.name, self.opened, self.opens_at - now)
+        return _new_refusal(BreakerOpen, self.name, self.why, self.opens_at - now)
 
     def _refused(self, kind: type[Refused], what: str, reason: str, after: float | None) -> Refused:
         self.count(f"refused.{what}")
-        return kind(self.name, reason, after)
+        return kind(self.name, self._with_key(reason), after)
+
+    def _with_key(self, reason: str) -> str:
+        """A reason, saying of which key where there is one."""
+        if self.text is None:
+            return reason
+        return f"{reason} (key {self.text})" if reason else f"key {self.text}"
 
     # Limits
 
@@ -365,7 +368,9 @@ class State:
                 return places, True
             if places.join(waiter):
                 return places, False
-            return self._refused(BulkheadFull, "bulkhead", f"{places.taken} calls are in it", None)
+            return self._refused(
+                BulkheadFull, "bulkhead", f"{places.taken} of {places.limit} places are taken", None
+            )
 
     def quit_queue(self, places: Places, waiter: Any) -> bool:
         """Stop waiting for a place; True: it had been given one in the meantime."""
@@ -380,7 +385,9 @@ class State:
     def full(self, places: Places) -> Refused:
         """The refusal of a call that waited long enough for a place."""
         with self.lock:
-            return self._refused(BulkheadFull, "bulkhead", f"{places.taken} calls are in it", None)
+            return self._refused(
+                BulkheadFull, "bulkhead", f"{places.taken} of {places.limit} places are taken", None
+            )
 
     # The budget
 
@@ -429,7 +436,7 @@ class State:
         if gate is None or gate.limit >= 1:
             return 0.0
         with self.lock:
-            return max(0.0, gate._next(clock.random) - now)
+            return max(0.0, gate.next_at(clock.random) - now)
 
     def fly(self) -> bool:
         """Count an attempt in flight without asking anybody; False: an open gate is at its ceiling."""
@@ -444,7 +451,7 @@ class State:
     def collect(self, now: float) -> None:
         """Take back the places of calls that nobody waits for any more."""
         while self.orphans:
-            queueing.wake(self.abandon(self.orphans.pop(), now))
+            queueing.wake(self.leave(self.orphans.pop(), Signal.NEUTRAL, now))
 
     def _tick(self, now: float, ended: int = 0) -> None:
         """Move the windows on, as a fused success never does; ``ended``: attempts that have just ended."""
@@ -466,7 +473,7 @@ class State:
 
     def _choose_path(self) -> None:
         """Whether calls may take the success path from here on."""
-        plain = self.kit.is_fusable and not self.stale and not self.isolations() and _HAS_GIL()
+        plain = self.kit.is_fusable and not self.isolations() and _HAS_GIL()
         if plain and self.breaker is not None:
             plain = self.breaker.is_plain
         if plain and self.gate is not None:
@@ -485,10 +492,19 @@ class State:
                 self._tell(name, severity="warning" if name in _LOUD else "info", **fields)
             breaker.changes.clear()
         if breaker.shared is not self.shared:
-            self.retired.append(self.shared)
-            self.shared = breaker.shared
-            while len(self.retired) > _RETIRED_KEPT:
-                self.base_ok += self.retired.pop(0).ok
+            self.take_lease(breaker.shared)
+
+    def take_lease(self, shared: Lease) -> None:
+        """Have calls share another lease; successes still come in on those before it, while a call holds one."""
+        self.retired.append(self.shared)
+        self.shared = shared
+        held: list[Lease] = []
+        for one in self.retired:
+            if getrefcount(one) > _OURS:
+                held.append(one)
+            else:
+                self.base_ok += one.ok
+        self.retired = held
 
     def _tell(self, name: str, **fields: Any) -> None:
         self.news.append((name, fields))
@@ -526,12 +542,6 @@ class State:
         with self.lock:
             self._choose_path()
 
-    def retire(self) -> None:
-        """Another state has taken over: calls of old sites ask for it each time."""
-        with self.lock:
-            self.stale = True
-            self._choose_path()
-
     def load_breaker(self, data: Any, now: float) -> None:
         """Take over a saved breaker; raises ValueError for what makes no sense."""
         from perdure.core.breaker import BreakerState
@@ -541,8 +551,8 @@ class State:
             if rule is not None:
                 kit = self.kit
                 self.breaker = BreakerState.from_dict(rule, data, now, window=kit.window, lease=kit.lease)
-                self.retired.append(self.shared)
-                self.shared = self.breaker.shared
+                self.take_lease(self.breaker.shared)
+                self.opened, self.rejects_until = "as it was saved", 0.0
                 self._choose_path()
 
     def forked(self, in_flight: int) -> None:
@@ -555,12 +565,18 @@ class State:
     def reset(self) -> None:
         """Close the breaker, open the gate and fill the budget by hand; isolations stay."""
         with self.lock:
-            self.retired.append(self.shared)
-            kit, places, rate = self.kit, self.places, self.rate
+            kit, places, rate, before = self.kit, self.places, self.rate, self.shared
             self.take_kit(kit)
+            fresh, self.shared = self.shared, before
+            self.take_lease(fresh)
             self.places, self.rate = places, rate
+            self._choose_path()
             self._count_from_here()
-            self._tell("breaker.closed", reason="reset")
+            if self.bucket is not None:
+                self.bucket = kit.bucket(self.bucket.cap)
+                self._count_from_here()
+            if self.breaker is not None:
+                self._tell("breaker.closed", reason="reset")
 
     @property
     def is_idle(self) -> bool:
@@ -575,7 +591,15 @@ class State:
         return self.gate is None or self.gate.is_open
 
 
-_LOUD = {"breaker.opened", "breaker.isolated", "breaker.lease_expired"}
+_LOUD = {"breaker.opened", "breaker.lease_expired"}
+
+
+def _text_of(key: Any) -> str | None:
+    """A key for people; one that cannot be printed has the name of its class."""
+    try:
+        return None if key is None else str(key)
+    except Exception:  # noqa: BLE001 - anybody's class
+        return f"<{type(key).__name__}>"
 
 
 def _opened(fields: dict[str, Any]) -> str:

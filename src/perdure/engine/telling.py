@@ -89,7 +89,7 @@ def passed(run: Run, error: BaseException, now: float, *, waited: bool) -> None:
 
 def refused_by(run: Run, refusal: Refused, reason: StopReason) -> None:
     """An attempt was not admitted."""
-    if events.listeners:
+    if events.listeners and reason is not StopReason.SHUTDOWN:
         names = {StopReason.BREAKER: "breaker.rejected", StopReason.GATE: "gate.rejected"}
         name = names.get(reason, "limit.rejected")
         delay, why = refusal.retry_after, f"{type(refusal).__name__}: {refusal.reason}".rstrip(": ")
@@ -104,13 +104,15 @@ def happened(run: Run, name: str, *, severity: str = "info", **fields: object) -
 
 def news(state: State, run: Run | None = None) -> None:
     """What happened to the state of a dependency, since it was last told; here no lock is held."""
+    if state.whole is not None and state.whole.news:
+        news(state.whole, run)
     if not state.news:
         return
     for name, fields in state.take_news():
         logs.news(state, name, fields)
         if events.listeners:
             given: dict[str, Any] = {"dependency": state.name, "severity": "info", **fields}
-            given["key"] = None if state.key is None else str(state.key)
+            given["key"] = state.text
             if run is not None:
                 given.update(operation=operation(run), call_id=call_id(run))
             events.emit(events.Event(name=name, **given))

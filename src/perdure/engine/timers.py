@@ -282,7 +282,7 @@ def _first_loop() -> Loop | None:
     """Take asyncio's own functions when there is an asyncio."""
     global _get_loop, _current_task
     module = sys.modules.get("asyncio")
-    if module is None:
+    if module is None or not hasattr(module, "current_task"):  # or another thread is about to import it
         return None
     _get_loop, _current_task = module._get_running_loop, module.current_task
     return _get_loop()  # type: ignore[no-any-return] # asyncio's own function

@@ -211,7 +211,7 @@ def _reason(run: Run, stop: Stop, elapsed: float, why: str) -> str:
     if reason is StopReason.ATTEMPTS:
         return "retries are disabled" if run.disabled else f"no attempts left (attempts={run.allowed})"
     if reason is StopReason.DEADLINE:
-        own = policy.deadline is not None and elapsed + delay > policy.deadline
+        own = policy.deadline is not None and elapsed + delay >= policy.deadline
         what = f"deadline of {human(policy.deadline or 0.0)}" if own else "the caller's deadline"
         return f"{what} leaves no room for the next {f'{human(delay)} wait' if delay else 'attempt'}"
     if reason is StopReason.HINT:

@@ -114,7 +114,12 @@ def known_loops() -> list[Any]:
 def in_trio() -> bool:
     """Whether this is a trio task; never imports trio."""
     module = sys.modules.get("trio")
-    return module is not None and bool(module.lowlevel.in_trio_task())
+    if module is None:
+        return False
+    try:
+        return bool(module.lowlevel.in_trio_task())
+    except AttributeError:  # another thread is about to import it
+        return False
 
 
 def running_loop() -> Loop:
@@ -127,7 +132,12 @@ def running_loop() -> Loop:
 def maybe_loop() -> Loop | None:
     """The running asyncio loop, or None; never imports asyncio."""
     module = sys.modules.get("asyncio")
-    return None if module is None else module._get_running_loop()
+    if module is None:
+        return None
+    try:
+        return module._get_running_loop()  # type: ignore[no-any-return] # asyncio's own function
+    except AttributeError:  # another thread is about to import it
+        return None
 
 
 def current_task() -> object:

@@ -63,7 +63,7 @@ def _is_answer(error: BaseException, why: str) -> bool:
         return True
     if why.startswith(("bug: ", "unknown ")):
         return False
-    return not any(cls.__module__.partition(".")[0] in _LOCAL for cls in type(error).__mro__[:1])
+    return type(error).__module__.partition(".")[0] not in _LOCAL
 
 
 def _is_timeout(error: BaseException, why: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from perdure.core.lease import Lease
 
-__all__ = ["Places"]
+__all__ = ["Leases"]
 
 
-class Places:
+class Leases:
     """The leases of one period that have neither reported nor expired.
 
     ``term`` is how many seconds a lease lasts. All last equally long and time never goes back, so the first to
