@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from perdure.core.explain import Explanation
     from perdure.core.shapes import Constant, Decorrelated, Fibonacci, Incremental, Linear, Schedule
     from perdure.dependency import Dependency
-    from perdure.engine.ambient import deadline, no_deadline, time_left
+    from perdure.engine.ambient import time_left
     from perdure.engine.blocks import Attempt
     from perdure.engine.current import Current, current
+    from perdure.engine.deadlines import deadline, no_deadline
     from perdure.engine.handover import carry
     from perdure.engine.shutdown import aclose, close, close_on_signals
     from perdure.engine.trail import attempts_of
@@ -47,10 +48,11 @@ _HOMES = {
     "perdure.core.backoff": "Backoff Exponential",
     "perdure.core.explain": "Explanation",
     "perdure.core.shapes": "Constant Decorrelated Fibonacci Incremental Linear Schedule",
-    "perdure.engine.ambient": "deadline no_deadline time_left",
+    "perdure.engine.ambient": "time_left",
     "perdure.engine.blocks": "Attempt",
     "perdure.dependency": "Dependency",
     "perdure.engine.current": "Current current",
+    "perdure.engine.deadlines": "deadline no_deadline",
     "perdure.engine.handover": "carry",
     "perdure.engine.shutdown": "aclose close close_on_signals",
     "perdure.engine.trail": "attempts_of",

@@ -68,9 +68,9 @@ class _View:
         Raises what the last attempt raised, a Refused where none was made, or gives the fallback. Thread and task
         safe.
         """
-        from perdure.engine import dependent
+        from perdure.engine import undecorated
 
-        return dependent.call_any(self._guard, fn, args, kwargs)  # type: ignore[no-any-return] # what fn returns
+        return undecorated.call(self._guard, fn, args, kwargs)  # type: ignore[no-any-return] # what fn returns
 
     @overload
     def outcome(  # type: ignore[overload-overlap] # a coroutine function is a callable too
@@ -84,9 +84,9 @@ class _View:
         Where a fallback gave the value it is ok, and ``stop`` says why the call itself ended. BaseExceptions that
         are not Exceptions still pass. Thread and task safe.
         """
-        from perdure.engine import dependent
+        from perdure.engine import undecorated
 
-        return dependent.outcome_any(self._guard, fn, args, kwargs)
+        return undecorated.outcome(self._guard, fn, args, kwargs)
 
     def __iter__(self) -> Iterator[Attempt]:
         """Attempts for a block: ``for attempt in payments: with attempt: ...``; each loop is a fresh call.

@@ -22,6 +22,7 @@ import re
 
 from perdure import clock
 from perdure.engine import ambient, logs
+from perdure.engine.deadlines import Deadline
 from perdure.errors import ConfigError, DeadlineExceeded
 from perdure.faults import headers as fields
 
@@ -112,7 +113,7 @@ def time_left(
     return min((min(left, bound) for value in values for left in _ends(value, field, form)), default=None)
 
 
-class Received(ambient.Deadline):
+class Received(Deadline):
     """The block behind ``read``; it does nothing where the caller sent no end."""
 
     __slots__ = ("_at",)

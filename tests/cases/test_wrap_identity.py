@@ -196,21 +196,21 @@ def test_a_thousand_functions_of_one_shape_share_what_was_generated() -> None:
     gc.collect()
     guarded = [POLICY(eval(f"lambda a, b={number}: (a, b)")) for number in range(1000)]  # noqa: S307 - our own
     assert [one(1) for one in guarded] == [(1, number) for number in range(1000)]
-    from perdure.engine import fused
+    from perdure.engine import source
 
-    before = len(fused._makers)
+    before = len(source._makers)
     for _ in range(100):
         POLICY(lambda a, b=1: (a, b))
-    assert len(fused._makers) == before
+    assert len(source._makers) == before
 
 
 def test_endless_new_parameter_names_do_not_fill_the_memory() -> None:
-    from perdure.engine import fused
+    from perdure.engine import source
 
     for number in range(3000):
         guarded = POLICY(eval(f"lambda parameter_{number}: parameter_{number}"))  # noqa: S307 - our own
     assert guarded(7) == 7
-    assert len(fused._makers) <= 2000
+    assert len(source._makers) <= 2000
 
 
 def traced(function: Callable[[], object]) -> list[str]:

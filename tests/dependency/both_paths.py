@@ -18,7 +18,7 @@ from unittest import mock
 
 from perdure import Dependency, Exponential, Retry, bypass, clock
 from perdure.engine import fused, waiting
-from perdure.engine.state import TICK
+from perdure.engine.attempts import TICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -43,7 +43,7 @@ def paced(dependency: Dependency, limit: float, now: float) -> None:
     with state.lock:
         gate.limit = limit
         gate._signal_at = gate._sent_at = now
-        state._choose_path()
+        state.choose_path()
 
 
 # -- what is in the budget -----------------------------------------------------------------------------

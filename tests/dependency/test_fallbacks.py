@@ -377,7 +377,7 @@ class TestWhen:
             gate = dependency._guard.core.root.gate
             assert gate is not None
             gate.limit, gate._signal_at, gate._sent_at = 0.1, 0.0, 0.0
-            dependency._guard.core.root._choose_path()
+            dependency._guard.core.root.choose_path()
         else:
             from perdure.engine import shutdown
 

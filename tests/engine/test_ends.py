@@ -205,7 +205,7 @@ class TestAsync:
         async def main() -> int:
             for _ in range(50):
                 await POLICY.call(Script(took(0.001, "ok")).asynchronous)
-            return len(timers._queues)
+            return sum(not loop.is_closed() for loop, _, _ in timers._queues)  # other tests leave closed ones
 
         with perdure.deadline(3600):
             assert run_async(loop, main) <= 1

@@ -17,7 +17,7 @@ import trio
 
 import perdure
 from perdure import Retry, time_left
-from perdure.engine import handover, shutdown, waiting
+from perdure.engine import frames, handover, waiting
 from perdure.engine.handover import carry
 from perdure.testing import Script, VirtualClock, disabled, no_waits, took
 from tests.engine.tasks import LOOPS, cancelled_after, forever, together, turn
@@ -339,9 +339,9 @@ class TestAsync:
 
         async def watcher() -> None:
             await clock.asleep(1)
-            found.append(shutdown._in_flight())
+            found.append(frames.in_flight())
             await clock.asleep(5)
-            found.append(shutdown._in_flight())
+            found.append(frames.in_flight())
 
         run_async(loop, partial(together, loop, carry(POLICY(watched)), watcher))
         assert found == [True, False]

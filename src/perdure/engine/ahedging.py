@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import trio
 
+    from perdure.engine.attempts import Passage
     from perdure.engine.guarded import GuardedRun
-    from perdure.engine.state import Passage
 
 
 async def attempt(run: GuardedRun) -> Any:

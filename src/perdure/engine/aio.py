@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure import bypass, clock
 from perdure.colour import is_awaitable
-from perdure.engine import ambient, logs, shutdown, timers, waiting
+from perdure.engine import ambient, frames, logs, timers, waiting
 from perdure.engine.run import Run
 from perdure.errors import AttemptTimeout, DeadlineExceeded
 
@@ -239,6 +239,6 @@ async def _refresh(refresh: Callable[[], object]) -> None:
         logs.complain(refresh, "refresh=", error)
 
 
-shutdown.drives(drive)
-shutdown.drives(_quickly)
-shutdown.drives(resume)
+frames.drives(drive)
+frames.drives(_quickly)
+frames.drives(resume)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from perdure import clock
-from perdure.engine import aio, ambient, shutdown, sync, timers
+from perdure.engine import aio, ambient, frames, sync, timers
 from perdure.engine.guard import Guard
 from perdure.engine.guarded import GuardedRun
 from perdure.engine.run import Run
@@ -114,10 +114,10 @@ class Attempt:
         self._entered = True
         run = self._run
         self._frame = id(sys._getframe(1))
-        self._where = shutdown.whereabouts()
+        self._where = frames.whereabouts()
         self._around = ambient.BLOCK.get()
         self._block = ambient.BLOCK.set(self)
-        shutdown.BLOCKS[id(self)] = self._where
+        frames.BLOCKS[id(self)] = self._where
         if run.policy.nested == "outer":
             self._mode = ambient.quieten(run)
         limit = self._limit
@@ -176,7 +176,7 @@ class Attempt:
             del error, cause, cancelled
 
     def _leave(self) -> None:
-        shutdown.BLOCKS.pop(id(self), None)
+        frames.BLOCKS.pop(id(self), None)
         if self._end is not None:
             ambient.retract(self._end)
         if self._mode is not None:

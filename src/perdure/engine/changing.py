@@ -5,6 +5,7 @@ A decider of a part that was not there before begins afresh, from now on; one wh
 
 from __future__ import annotations
 
+from perdure import clock
 from perdure.core import changed
 
 TYPE_CHECKING = False
@@ -19,11 +20,16 @@ __all__ = ["change"]
 _EVERYBODY = 10**9
 
 
-def change(state: State, kit: Kit, now: float) -> list[Any]:
-    """Have a state go by another kit, with its lock held; gives the callers to wake, who have a place now.
+def change(state: State, kit: Kit) -> list[Any]:
+    """Have a state go by another kit, keeping all that is known; gives the callers to wake, who have a place now.
 
     Nothing is taken away in between: fused calls, which take no lock, go on all the time.
     """
+    with state.lock:
+        return _change(state, kit, clock.monotonic())
+
+
+def _change(state: State, kit: Kit, now: float) -> list[Any]:
     old = state.kit
     state.kit = kit
     state.rejects_until = 0.0
@@ -36,8 +42,8 @@ def change(state: State, kit: Kit, now: float) -> list[Any]:
     elif state.adaptive is None:
         state.adaptive = kit.adaptive(state.latencies)
     woken = _places(state, kit)
-    state._note_breaker()
-    state._choose_path()
+    state.note_breaker()
+    state.choose_path()
     return woken
 
 

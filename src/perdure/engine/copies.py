@@ -7,8 +7,8 @@ with the gate, the breaker and the limits, and waits for none of them: where it 
 from __future__ import annotations
 
 from perdure import clock
-from perdure.engine import queueing, shutdown, telling
-from perdure.engine.state import Passage
+from perdure.engine import attempts, limiting, queueing, shutdown, spending, telling
+from perdure.engine.attempts import Passage
 from perdure.errors import DeadlineExceeded, Refused
 from perdure.faults import Safety, classify
 from perdure.faults.signal import Signal, signal_of
@@ -40,13 +40,13 @@ def launch(run: GuardedRun, number: int) -> Passage | None:
     if hedge is None or number > hedge.max_hedges or shutdown.closing:
         return None
     why = "the gate is cut or the budget half empty"
-    if state.may_hedge():
-        if state.withdraw(now, "hedges"):
+    if spending.may_hedge(state):
+        if spending.withdraw(state, now, "hedges"):
             passage = _admit(run, now)
             if passage is not None:
                 telling.happened(run, "hedge.launched", attempt=run.number)
                 return passage
-            state.refund(now, "hedges")
+            spending.refund(state, now, "hedges")
             why = "no place"
         else:
             why = "budget"
@@ -56,27 +56,27 @@ def launch(run: GuardedRun, number: int) -> Passage | None:
 
 def _admit(run: GuardedRun, now: float) -> Passage | None:
     state = run.state
-    if isinstance(state.reserve(now, 0.0), Refused):
+    if isinstance(limiting.reserve(state, now, 0.0), Refused):
         return None
     pause = queueing.Pause(0.0)
-    got = state.take_place(pause)
+    got = limiting.take_place(state, pause)
     places, is_taken = (None, False) if isinstance(got, Refused) else got
     if not is_taken and places is not None:
-        is_taken = state.quit_queue(places, pause)
-    entered = state.enter(now, places) if is_taken else None
+        is_taken = limiting.quit_queue(state, places, pause)
+    entered = attempts.enter(state, now, places) if is_taken else None
     if isinstance(entered, Passage):
         return entered
-    state.unreserve(now, now)
+    limiting.unreserve(state, now, now)
     if is_taken and places is not None:
-        queueing.wake(state.leave_place(places))
+        queueing.wake(limiting.leave_place(state, places))
     return None
 
 
 def unsent(run: GuardedRun, passage: Passage) -> None:
     """A copy could not be sent after all: what was taken for it is given back."""
     now = clock.monotonic()
-    run.state.refund(now, "hedges")
-    queueing.wake(run.state.leave(passage, Signal.NEUTRAL, now))
+    spending.refund(run.state, now, "hedges")
+    queueing.wake(attempts.leave(run.state, passage, Signal.NEUTRAL, now))
     telling.happened(run, "hedge.suppressed", attempt=run.number, reason="no thread")
     telling.news(run.state, run)
 
@@ -86,16 +86,16 @@ def settle(run: GuardedRun, passage: Passage, error: BaseException | None, *, is
     now = clock.monotonic()
     is_cut = not is_over or isinstance(error, DeadlineExceeded)
     if is_cut and run.timed_out(passage, now):
-        queueing.wake(run.state.leave(passage, Signal.OVERLOAD, now))
+        queueing.wake(attempts.leave(run.state, passage, Signal.OVERLOAD, now))
     elif is_over and isinstance(error, Exception):
         fault = classify(error)
         wanted = run._wants(error, fault, marked=True)
-        queueing.wake(run.state.leave(passage, signal_of(error, fault, wanted=wanted), now, fault))
+        queueing.wake(attempts.leave(run.state, passage, signal_of(error, fault, wanted=wanted), now, fault))
     elif is_over and error is None:
-        queueing.wake(run.state.leave(passage, Signal.ANSWER, now))
+        queueing.wake(attempts.leave(run.state, passage, Signal.ANSWER, now))
     else:
-        run.state.outlasted(passage, now)
-        queueing.wake(run.state.leave(passage, Signal.NEUTRAL, now))
+        attempts.outlasted(run.state, passage, now)
+        queueing.wake(attempts.leave(run.state, passage, Signal.NEUTRAL, now))
     telling.news(run.state, run)
 
 

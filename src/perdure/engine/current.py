@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from perdure.engine import ambient, shutdown
+from perdure.engine import ambient, frames
 from perdure.engine.fused import Site
 from perdure.engine.naming import named, operation
 from perdure.engine.run import Run
@@ -50,19 +50,19 @@ def current() -> Current | None:
     while frame is not None:
         if block is not None and id(frame) == block._frame and not block._left:
             return _of_run(block._run)
-        if shutdown.is_guarded(frame):
+        if frames.is_guarded(frame):
             found = _of_frame(frame)
             if found is not None:
                 return found
         frame = frame.f_back
     # Not on this stack: a block of the task or thread that started this one, or a suspended generator's.
-    if block is None or block._left or block._where == shutdown.whereabouts():
+    if block is None or block._left or block._where == frames.whereabouts():
         return None
     return _of_run(block._run)
 
 
 def _of_frame(frame: FrameType) -> Current | None:
-    run, _ = shutdown.peek_run(frame)
+    run, _ = frames.peek_run(frame)
     if isinstance(run, Site):  # as the wrapper would make it at its first failure
         if run.guard is not None:
             return Current(1, run.policy.attempts, operation(run), *_names(run))

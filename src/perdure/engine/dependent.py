@@ -7,11 +7,10 @@ whose first attempt raised.
 from __future__ import annotations
 
 from perdure import bypass, clock
-from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, is_awaitable
+from perdure.colour import is_awaitable
 from perdure.core.decide import Stop
-from perdure.engine import aio, ambient, ending, fallbacks, shutdown, sync, timers
-from perdure.engine.calls import colour_of
-from perdure.engine.fused import wrap_guarded
+from perdure.engine import aio, ambient, ending, fallbacks, frames, sync, timers
+from perdure.engine.deadlines import Deadline
 from perdure.engine.guarded import GuardedRun
 from perdure.errors import DeadlineExceeded
 from perdure.faults import Fault, FaultKind
@@ -19,14 +18,12 @@ from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
     from typing import Any
 
     from perdure.core.lease import Lease
     from perdure.engine.fused import Site
-    from perdure.engine.guard import Guard
     from perdure.engine.timers import AttemptEnd
-    from perdure.outcome import Outcome
 
 
 def general(site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -231,7 +228,7 @@ async def _afinish(run: GuardedRun, value: Awaitable[Any]) -> Any:
 
 def _within_total(run: GuardedRun, total: float) -> Any:
     """Attempts under the end of the call, which sync code only sees."""
-    with ambient.Deadline(total):
+    with Deadline(total):
         return sync.drive(run)
 
 
@@ -241,7 +238,7 @@ def _awithin_total(run: GuardedRun, total: float) -> Awaitable[Any]:
 
 
 async def _ainside(run: GuardedRun, attempts: Awaitable[Any], left: float) -> Any:
-    run.block = block = ambient.Deadline(left)
+    run.block = block = Deadline(left)
     try:
         with block:
             return await attempts
@@ -257,49 +254,5 @@ async def _ainside(run: GuardedRun, attempts: Awaitable[Any], left: float) -> An
 _TOTAL = Fault(FaultKind.NEUTRAL, None, "the end of the whole call came")
 
 
-def call_any(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of any colour."""
-    kind = colour_of(fn)
-    if kind in {GENERATOR, ASYNC_GENERATOR}:
-        return wrap_guarded(guard, fn, None)(*args, **kwargs)
-    run = GuardedRun(guard, fn, args, kwargs)
-    return acall(run) if kind == ASYNC else call(run)
-
-
-def outcome_any(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The outcome of a call of a function of any colour."""
-    return (aoutcome if colour_of(fn) == ASYNC else outcome)(guard, fn, args, kwargs)
-
-
-def outcome(
-    guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Outcome[Any]:
-    """A sync call with its outcome as a value."""
-    run = GuardedRun(guard, fn, args, kwargs)
-    try:
-        value = call(run)
-    except Exception as error:  # noqa: BLE001 - this is what outcome() promises
-        return ending.outcome(run, None, error)
-    if is_awaitable(value):
-        return _aoutcome(run, value)  # type: ignore[return-value] # as the function turned out to be async
-    return ending.outcome(run, value, None)
-
-
-async def aoutcome(
-    guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Outcome[Any]:
-    """An async call with its outcome as a value."""
-    run = GuardedRun(guard, fn, args, kwargs)
-    return await _aoutcome(run, acall(run))
-
-
-async def _aoutcome(run: GuardedRun, begun: Awaitable[Any]) -> Outcome[Any]:
-    try:
-        value = await begun
-    except Exception as error:  # noqa: BLE001 - this is what outcome() promises
-        return ending.outcome(run, None, error)
-    return ending.outcome(run, value, None)
-
-
 for _driver in (call, acall, resume, aresume, _quickly, _aquickly):
-    shutdown.drives(_driver)
+    frames.drives(_driver)

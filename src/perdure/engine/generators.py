@@ -1,11 +1,11 @@
 """Retried generators, sync and async: started again until their first item was delivered, never after.
 
-The wrapper itself is generated, see ``perdure.engine.fused``; here is what it does before the first item.
+The wrapper itself is generated, see ``perdure.engine.templates``; here is what it does before the first item.
 """
 
 from __future__ import annotations
 
-from perdure.engine import aio, shutdown, sync
+from perdure.engine import aio, frames, sync
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,5 +115,5 @@ class Primed:
         return self._items
 
 
-shutdown.drives(begin)
-shutdown.drives(abegin)
+frames.drives(begin)
+frames.drives(abegin)

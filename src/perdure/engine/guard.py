@@ -11,7 +11,7 @@ from collections import OrderedDict
 from weakref import WeakSet
 
 from perdure import clock
-from perdure.engine import logs, shutdown
+from perdure.engine import frames, logs
 from perdure.engine.state import State
 
 TYPE_CHECKING = False
@@ -79,14 +79,16 @@ class Core:
 
     def change(self, kit: Kit) -> list[Any]:
         """Take other values, keeping the state of all parts that are still there; gives the callers to wake."""
+        from perdure.engine.changing import change
+
         with self.lock:
             self.kit = kit
-            return [woken for state in self.states() for woken in state.change(kit)]
+            return [woken for state in self.states() for woken in change(state, kit)]
 
     def forked(self) -> None:
         """Have new locks in a forked child: a thread that held one is not there, nor is what it had in flight."""
         self.lock = RLock()
-        here = shutdown.states_here()
+        here = frames.states_here()
         for state in (self.root, *self.parts.values()):
             state.forked(sum(one is state for one in here))
 

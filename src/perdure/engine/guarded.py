@@ -1,28 +1,18 @@
 """A call to a dependency: a Run that asks the dependency's state before each attempt and tells it after each.
 
 The order, from outside: fallback, end, gate, retry or hedge (budget), breaker, rate limit, bulkhead, attempt
-timeout, the call. The limits are waited for before the gate and the breaker admit an attempt, so that neither
-holds a place for somebody who stands in line; both are looked at before the wait as well.
+timeout, the call. What comes before an attempt is in ``perdure.engine.admission``.
 """
 
 from __future__ import annotations
 
 from perdure import clock, events
 from perdure.core.decide import Again, Stop
-from perdure.engine import ambient, ending, logs, queueing, shutdown, telling
+from perdure.engine import admission, ambient, attempts, ending, logs, queueing, spending, telling
+from perdure.engine.attempts import Passage
 from perdure.engine.hosts import host_of
-from perdure.engine.naming import operation
 from perdure.engine.run import Run, text_of
-from perdure.engine.state import Passage
-from perdure.errors import (
-    BreakerOpen,
-    DeadlineExceeded,
-    Isolated,
-    Overloaded,
-    Refused,
-    ResultRejected,
-    ShuttingDown,
-)
+from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind
 from perdure.faults.duck import fault_of_response
 from perdure.faults.signal import Signal, signal_of
@@ -35,8 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perdure.core.lease import Lease
-    from perdure.core.limits import Places
-    from perdure.engine.ambient import Deadline
+    from perdure.engine.deadlines import Deadline
     from perdure.engine.guard import Guard
     from perdure.engine.queueing import Pause
     from perdure.engine.state import State
@@ -105,115 +94,16 @@ class GuardedRun(Run):
         attempt is to be raised. Raises the refusal where it is the first attempt.
         """
         if self.state.kit.has_limits:
-            return self._queue()
-        self._enter(None)
+            return admission.queue(self)
+        admission.enter(self, None)
         return None
 
-    def _enter(self, placed: Places | None) -> bool:
-        got = self.state.enter(clock.monotonic(), placed)
-        if isinstance(got, Passage):
-            self.passage = got  # before anything is told: a listener may raise what passes
-            telling.news(self.state, self)
-            return True
-        telling.news(self.state, self)
-        try:
-            self._refuse(got)
-        finally:
-            del got  # its traceback holds this frame
-        return False
-
-    def _queue(self) -> Generator[Pause, None, object]:
-        """Wait for the limits, then enter."""
-        state, kit = self.state, self.state.kit
-        rule = kit.bulkhead_rule
-        refusal = state.peek(clock.monotonic())
-        if refusal is None and kit.rate_rule is not None:
-            refusal = yield from self._wait_for_rate(kit.rate_rule.max_wait)
-        if refusal is None and rule is not None:
-            longest = _NEVER if rule.max_wait is None else rule.max_wait
-            refusal = yield from self._wait_for_place(min(longest, self._left()))
-        elif refusal is None:
-            self._enter(None)
-        if refusal is not None:
-            telling.news(state, self)
-            try:
-                self._refuse(refusal)
-            finally:
-                refusal = None  # its traceback holds this frame
-        return refusal
-
-    def _wait_for_rate(self, longest: float) -> Generator[Pause, None, Refused | None]:
-        state, end = self.state, clock.monotonic() + longest
-        while True:
-            now = clock.monotonic()
-            wait = state.reserve(now, min(max(0.0, end - now), self._left()))
-            if isinstance(wait, Refused):
-                return wait
-            if wait <= 0:
-                return self._not_now()
-            try:
-                yield queueing.Pause(wait)
-            except BaseException:
-                state.unreserve(clock.monotonic(), now + wait)
-                raise
-            refusal = self._not_now()
-            if refusal is not None or not state.is_paused_at(now + wait):
-                return refusal
-
-    def _wait_for_place(self, longest: float) -> Generator[Pause, None, Refused | None]:
-        """Wait in the queue of the bulkhead, and enter with the place."""
-        state = self.state
-        pause = queueing.Pause(longest)
-        got = state.take_place(pause)
-        if isinstance(got, Refused):
-            return got
-        places, is_taken = got
-        if places is None:  # a reload took the bulkhead away
-            self._enter(None)
-            return None
-        is_waiting = not is_taken
-        try:
-            if is_waiting:
-                yield pause
-                is_waiting, is_taken = False, state.quit_queue(places, pause)
-                if not is_taken:
-                    return self._not_now() or state.full(places)
-            if self._enter(places):
-                is_taken = False  # the passage has it now
-        finally:
-            if is_waiting:  # thrown out of the queue
-                is_taken = state.quit_queue(places, pause)
-            if is_taken and self.passage is None:
-                queueing.wake(state.leave_place(places))
-        return None
-
-    def _not_now(self) -> Refused | None:
-        """The refusal of a process that began to close during the wait."""
-        return shutdown.refusal(operation(self)) if shutdown.closing else None
-
-    def _left(self) -> float:
+    def left(self) -> float:
         """Seconds in which an attempt may still begin."""
         now, deadline = clock.monotonic(), self.policy.deadline
         left = _NEVER if deadline is None else self.since() + deadline - now
         end = ambient.nearest_at()
         return max(0.0, left if end is None else min(left, end - now))
-
-    def _refuse(self, refusal: Refused) -> None:
-        """End the call: with the refusal, or with the error of the attempt before."""
-        self.abandon()
-        reason = _reason(refusal)
-        telling.refused_by(self, refusal, reason)
-        logs.refused(self, refusal)
-        if self.error is not None:
-            why = str(refusal) if reason is StopReason.NEUTRAL else ""
-            ending.end_late(self, Stop(reason, refusal.retry_after, why), clock.monotonic())
-            return
-        self.stop = reason
-        try:
-            ending.tell_exhausted(self, refusal)
-            ending.refuse(self, refusal, reason)
-        finally:
-            del refusal  # its traceback holds this frame
 
     def next_attempt(self) -> Callable[[], object] | None:
         """See ``Run``; an attempt that may not begin gives back what was taken for it."""
@@ -282,7 +172,7 @@ class GuardedRun(Run):
             return
         text = None if error is None else f"{type(error).__name__}: {text_of(error)}"
         passage, self.passage = self.passage, None
-        queueing.wake(self.state.leave(passage, signal, now, fault, text))
+        queueing.wake(attempts.leave(self.state, passage, signal, now, fault, text))
         telling.news(self.state, self)
 
     def abandon(self) -> None:
@@ -291,7 +181,7 @@ class GuardedRun(Run):
             self.report(Signal.NEUTRAL, clock.monotonic())
         if self.prepaid:
             self.prepaid = False
-            self.state.refund(clock.monotonic(), "retries")
+            spending.refund(self.state, clock.monotonic(), "retries")
 
     def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:
         wanted = self._wants(error, fault, marked=marked)
@@ -332,26 +222,18 @@ class GuardedRun(Run):
     def _afford(self, again: Again, now: float) -> Again | Stop:
         """Whether the dependency can take another attempt after that delay."""
         state = self.state
-        blocked = state.closed_for(now)
+        blocked = spending.closed_for(state, now)
         if blocked > again.delay:
             return Stop(StopReason.BREAKER, blocked)
-        pace = state.pace(now)
+        pace = spending.pace(state, now)
         if pace > again.delay:
-            if pace > self._left():
+            if pace > self.left():
                 return Stop(StopReason.GATE, pace)
             again = Again(pace, again.source)
-        if not state.withdraw(now, "retries"):
+        if not spending.withdraw(state, now, "retries"):
             telling.news(state, self)
             return Stop(StopReason.BUDGET)
         self.prepaid = True
         if events.listeners:
             telling.news(state, self)
         return again
-
-
-def _reason(refusal: Refused) -> StopReason:
-    if isinstance(refusal, (BreakerOpen, Isolated)):
-        return StopReason.BREAKER
-    if isinstance(refusal, ShuttingDown):
-        return StopReason.SHUTDOWN
-    return StopReason.GATE if isinstance(refusal, Overloaded) else StopReason.NEUTRAL

@@ -11,15 +11,15 @@ from contextvars import copy_context
 
 from perdure import clock
 from perdure.colour import discard, is_awaitable
-from perdure.engine import copies, shutdown, sync
+from perdure.engine import copies, frames, sync
 from perdure.engine.queueing import Pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from perdure.engine.attempts import Passage
     from perdure.engine.guarded import GuardedRun
-    from perdure.engine.state import Passage
 
 
 class _Copy:
@@ -172,4 +172,4 @@ def _run_copy(run: GuardedRun, race: _Race, one: _Copy) -> None:
         race.ended(one)
 
 
-shutdown.drives(_run_copy)
+frames.drives(_run_copy)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 
 from perdure import clock
-from perdure.engine import ambient, shutdown
+from perdure.engine import ambient, frames
 from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
@@ -50,8 +50,8 @@ def around() -> tuple[Token, ...]:
     found: list[Token] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if shutdown.is_guarded(frame):
-            run, token = shutdown.peek_run(frame)
+        if frames.is_guarded(frame):
+            run, token = frames.peek_run(frame)
             if isinstance(run, Run):
                 token = run.start
             # A policy without a deadline has no start before its first failure: there, the frame's id.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure import clock
 from perdure.checks import check_seconds, refuse
-from perdure.engine import logs, telling
+from perdure.engine import isolating, logs, telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def isolate(guard: Guard, reason: str, owner: str, expires: float | None) -> Non
     check_seconds("expires", expires, above=0, optional=True)
     until = None if expires is None else clock.monotonic() + expires
     state = guard.fixed_state()
-    state.isolate(reason, owner, until)
+    isolating.isolate(state, reason, owner, until)
     telling.news(state)
     _look_up(guard)
 
@@ -30,7 +30,7 @@ def isolate(guard: Guard, reason: str, owner: str, expires: float | None) -> Non
 def restore(guard: Guard, owner: str | None) -> None:
     """See ``Dependency.restore``: of a whole dependency, its keys are restored too."""
     for state in [guard.fixed_state()] if guard.has_key else guard.core.states():
-        state.restore(owner)
+        isolating.restore(state, owner)
         telling.news(state)
     _look_up(guard)
 
@@ -38,13 +38,40 @@ def restore(guard: Guard, owner: str | None) -> None:
 def reset(guard: Guard) -> None:
     """See ``Dependency.reset``."""
     for state in [guard.fixed_state()] if guard.has_key else guard.core.states():
-        state.reset()
+        _reset(state)
         telling.news(state)
+
+
+def _reset(state: State) -> None:
+    """Close the breaker, open the gate and fill the budget by hand; isolations stay."""
+    with state.lock:
+        kit, places, rate, before = state.kit, state.places, state.rate, state.shared
+        state.take_kit(kit)
+        fresh, state.shared = state.shared, before
+        state.take_lease(fresh)
+        state.places, state.rate = places, rate
+        state.choose_path()
+        _count_from_here(state)
+        if state.bucket is not None:
+            state.bucket = kit.bucket(state.bucket.cap)
+            _count_from_here(state)
+        if state.breaker is not None:
+            state.tell("breaker.closed", reason="reset")
+
+
+def _count_from_here(state: State) -> None:
+    """What was before a decider came is not for it to count."""
+    if state.bucket is not None:
+        state.bucket._seen = state.total_ok()
+    if state.gate is not None:
+        state.gate._sent = state.gate._ended = state.total_sent()
+    if state.share is not None:
+        state.share._seen = state.total_first()
 
 
 def _look_up(guard: Guard) -> None:
     for state in () if guard.has_key else guard.core.states()[1:]:
-        state.look_up()
+        isolating.look_up(state)
 
 
 def saved(core: Core) -> dict[str, Any]:
@@ -81,6 +108,20 @@ def _load(state: State, data: Any) -> None:
     if data is None or state.kit.breaker_rule is None:
         return
     try:
-        state.load_breaker(data, clock.monotonic())
+        _load_breaker(state, data, clock.monotonic())
     except ValueError as error:
         logs.warn(f"{state.name}: a saved breaker was not understood and left out: {error}")
+
+
+def _load_breaker(state: State, data: Any, now: float) -> None:
+    """Take over a saved breaker; raises ValueError for what makes no sense."""
+    from perdure.core.breaker import BreakerState
+
+    with state.lock:
+        rule = state.kit.breaker_rule
+        if rule is not None:
+            kit = state.kit
+            state.breaker = BreakerState.from_dict(rule, data, now, window=kit.window, lease=kit.lease)
+            state.take_lease(state.breaker.shared)
+            state.opened, state.rejects_until = "as it was saved", 0.0
+            state.choose_path()

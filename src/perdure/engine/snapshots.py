@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure import clock
+from perdure.engine import attempts
 from perdure.engine.state import ERRORS_KEPT
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def _add(sums: dict[str, Any], values: dict[str, int | None]) -> None:
 def _state(state: State) -> dict[str, Any]:
     now = clock.monotonic()
     with state.lock:
-        state.collect(now)
+        attempts.collect(state, now)
         counts, failed = state.counts, state.counts.get("failed", 0)
         ok = state.total_ok()
         # Where a breaker that counts failures in a row is all there is, successes are not counted.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure import bypass, clock
 from perdure.colour import is_awaitable
-from perdure.engine import ambient, logs, shutdown
+from perdure.engine import ambient, frames, logs
 from perdure.engine.fused import look
 from perdure.engine.run import Run
 
@@ -175,5 +175,5 @@ def _refresh(refresh: Callable[[], object]) -> None:
         logs.complain(refresh, "refresh=", trouble)
 
 
-shutdown.drives(drive)
-shutdown.drives(_quickly)
+frames.drives(drive)
+frames.drives(_quickly)

@@ -11,9 +11,9 @@ from copy import copy
 
 from perdure import clock
 from perdure.durations import human
+from perdure.engine.frames import is_guarded
 from perdure.engine.naming import call_id, operation
 from perdure.engine.nesting import around, count_trail, is_fresh, length_of
-from perdure.engine.shutdown import is_guarded
 from perdure.faults.chain import leaves
 from perdure.faults.rules import UNDECIDED
 from perdure.outcome import AttemptRecord, Outcome, StopReason
