@@ -8,7 +8,7 @@ The functions are module attributes and are looked up at each use (``clock.monot
 from __future__ import annotations
 
 import time
-from _thread import TIMEOUT_MAX, LockType, allocate_lock
+from _thread import LockType, allocate_lock
 
 from perdure import bypass
 
@@ -37,8 +37,12 @@ if TYPE_CHECKING:
             ...
 
 
-LONGEST = min(TIMEOUT_MAX, 86_400.0)
-"""The longest single wait in seconds; longer ones are made of several (platform timers have limits)."""
+LONGEST = 1.0
+"""The longest single wait in seconds; longer ones are made of several.
+
+A signal that comes in the last microsecond before Python blocks is handled only when it wakes: this is how late a
+SIGTERM may be heard.
+"""
 
 _waiting: set[LockType] = set()
 
