@@ -44,6 +44,7 @@ class Crowds(RuleBasedStateMachine):
         self.before = registry.known()
         made = Dependency("crowded", retry=None, budget=None, gate=None, breaker=breaker, replace=True)
         self.state = made._guard.core.root
+        self.state.breaker.settle(0.0)  # both lives begin at 0, also where the clock goes back at once
         self.model = Model(rule)
         self.now = 0.0
         self.out: list[tuple[Passage, Token]] = []
