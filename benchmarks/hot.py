@@ -55,6 +55,7 @@ def timed(passes, clock, functions):
         thread.join()
     return clock() - start
 """
+# The refusal is what is measured, whatever class a library gives it; opening.py has checked that it is one.
 _REFUSED = """try:
             {call}
         except Exception:
