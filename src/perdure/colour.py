@@ -73,19 +73,28 @@ def is_coroutine_function(function: object) -> bool:
     return callable(function) and colour(function) in {ASYNC, ASYNC_GENERATOR}
 
 
-ONE_SHOT = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType})
+class OneShot:
+    """Tells of something that can be sent once, such as the body of a request, whether it was begun."""
+
+    __slots__ = ("is_begun",)
+
+    def __init__(self) -> None:
+        self.is_begun = False
+
+
+ONE_SHOT = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType, OneShot})
 """The types of which ``started`` can say yes."""
 
 
 def started(value: object) -> bool:
-    """Whether a generator, async generator or coroutine was already begun, so that it cannot be replayed."""
+    """Whether a generator, coroutine or one-shot was already begun, so that it cannot be replayed."""
     if isinstance(value, GeneratorType):
         return value.gi_running or value.gi_suspended or value.gi_frame is None
     if isinstance(value, CoroutineType):
         return value.cr_running or value.cr_suspended or value.cr_frame is None
     if isinstance(value, AsyncGeneratorType):
         return value.ag_running or value.ag_frame is None or _async_generator_suspended(value)
-    return False
+    return type(value) is OneShot and value.is_begun
 
 
 def _async_generator_suspended(value: Any) -> bool:

@@ -13,6 +13,7 @@
     ├── DeadlineExceeded             the end of the caller's time came (also a TimeoutError)
     ├── AttemptTimeout               one attempt took too long (also a TimeoutError)
     ├── ResultRejected               the last result was still one that ``reject=`` refuses
+    ├── FaultyResponse               an HTTP integration took the response for a failure
     └── ConfigError                  a policy or option that cannot work (also a ValueError)
 
 A guarded call that fails raises the function's own last exception, not one of these: they only stand for
@@ -21,12 +22,20 @@ calls that perdure refused, cut short or could not accept. All of them pickle an
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from perdure.faults import Fault
+
 __all__ = [
     "AttemptTimeout",
     "BreakerOpen",
     "BulkheadFull",
     "ConfigError",
     "DeadlineExceeded",
+    "FaultyResponse",
     "Isolated",
     "Overloaded",
     "PerdureError",
@@ -172,6 +181,47 @@ class ResultRejected(PerdureError):
         except Exception:  # noqa: BLE001 - a result that cannot be printed is still a result
             shown = f"{type(self.result).__name__} (cannot be printed)"
         return f"result rejected: {shown if len(shown) <= 200 else shown[:200] + '...'}"
+
+
+class FaultyResponse(PerdureError):
+    """A response that an HTTP integration takes for a failure: its status or its content says so.
+
+    ``response`` is the client's own object, ``status`` its status, ``fault`` what it was taken for. It is what
+    ``on=``, ``never=`` and listeners see while a request is retried. When the attempts are used up the client
+    gives back the last response, as without perdure; with ``raise_on_exhausted=True`` it raises its own error for
+    statuses, and this one for content.
+    """
+
+    # In slots: an error whose dict is empty bears no marks, which spares the engine a closer look.
+    __slots__ = ("aclose", "close", "fault", "response", "status")
+
+    def __init__(
+        self,
+        message: str = "the response is a failure",
+        response: Any = None,
+        *,
+        status: int | None = None,
+        fault: Fault | None = None,
+        close: Callable[[], object] | None = None,
+        aclose: Callable[[], Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.response = response
+        self.status = status
+        self.fault = fault
+        # What lets go of the connection under a response that will not be looked at; None: it is free already.
+        self.close = close
+        self.aclose = aclose
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without the response, which holds a connection."""
+        return _faulty, (type(self), str(self), self.status, self.fault), vars(self)
+
+
+def _faulty(
+    kind: type[FaultyResponse], message: str, status: int | None, fault: Fault | None
+) -> FaultyResponse:
+    return kind(message, status=status, fault=fault)
 
 
 class ConfigError(PerdureError, ValueError):

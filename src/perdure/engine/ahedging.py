@@ -6,7 +6,7 @@ from types import NoneType
 
 from perdure import clock
 from perdure.colour import is_awaitable
-from perdure.engine import aio, ambient, copies, waiting
+from perdure.engine import aio, ambient, copies, responses, waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,6 +114,9 @@ class _Race:
             passages, self.passages = self.passages, {}
             for task, passage in passages.items():
                 self._report(task, passage, is_over=task not in still)
+            for task in passages:
+                if task.done() and not task.cancelled():
+                    await responses.adrop(task.exception() or task.result())
 
     def _let_go(self) -> None:
         """Cancel what still runs without waiting for it: while a GeneratorExit passes, nothing may be awaited."""
@@ -164,8 +167,11 @@ class _TrioRace:
                 raise passing
             return self._decide(main)
         finally:
+            lost = [value if error is None else error for _, value, error in self.results]
             self._settle()
-            passing = None  # it holds this frame
+            for one in lost:
+                await responses.adrop(one)
+            passing = one = lost = None  # type: ignore[assignment] # they hold this frame
 
     async def _race(self, main: Passage | None, delay: float) -> None:
         """Send the copies and wait until there is a success, or all have failed."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from perdure import bypass, clock
 from perdure.colour import is_awaitable
-from perdure.engine import ambient, frames, logs, timers, waiting
+from perdure.engine import ambient, frames, logs, responses, timers, waiting
 from perdure.engine.run import Run
-from perdure.errors import AttemptTimeout, DeadlineExceeded
+from perdure.errors import AttemptTimeout, DeadlineExceeded, FaultyResponse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
             if run.error is not None and run.waits is None:
                 # Here and not in prepare(): a coroutine less for each task that waits.
                 try:
+                    if type(run.error) is FaultyResponse:
+                        await responses.aclose(run.error)
                     await waiting.wait(run.delay or 0.0)
                 except BaseException as error:
                     run.failure(error)

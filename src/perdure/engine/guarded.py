@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from perdure import clock, events
 from perdure.core.decide import Again, Stop
-from perdure.engine import admission, ambient, attempts, ending, logs, queueing, spending, telling
+from perdure.engine import admission, ambient, attempts, ending, logs, queueing, responses, spending, telling
 from perdure.engine.attempts import Passage
 from perdure.engine.hosts import host_of
 from perdure.engine.run import Run, text_of
+from perdure.engine.trail import Trail
 from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind
 from perdure.faults.duck import fault_of_response
@@ -151,6 +152,8 @@ class GuardedRun(Run):
         self.report(Signal.ANSWER, clock.monotonic())
         if self.stop is None:
             self.stop = StopReason.SUCCESS
+            if self.records and type(value) in responses.KINDS:
+                responses.note(value, Trail(self, StopReason.SUCCESS, clock.monotonic(), marked=False))
             if events.listeners or (self.records and logs.wants(logs.INFO)):
                 ending.succeeded(self)
         return True

@@ -11,7 +11,7 @@ from contextvars import copy_context
 
 from perdure import clock
 from perdure.colour import discard, is_awaitable
-from perdure.engine import copies, frames, sync
+from perdure.engine import copies, frames, responses, sync
 from perdure.engine.queueing import Pause
 
 TYPE_CHECKING = False
@@ -135,6 +135,7 @@ class _Race:
         if passage is not None:
             if is_awaitable(one.value):  # of a function that looked sync: nobody will await this one
                 discard(one.value)
+            responses.drop(one.value if one.error is None else one.error)
             copies.settle(self.call, passage, one.error, is_over=True)
         one.error = None
 

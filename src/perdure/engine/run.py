@@ -13,10 +13,10 @@ from types import CodeType
 from perdure import clock, events
 from perdure.colour import ONE_SHOT, started
 from perdure.core.decide import Again, Stop, decide
-from perdure.engine import ambient, ending, hooks, logs, nesting, shutdown, telling
+from perdure.engine import ambient, ending, hooks, logs, nesting, responses, shutdown, telling
 from perdure.engine.naming import operation
-from perdure.engine.trail import TEXT, dict_of, note_seen, trim
-from perdure.errors import DeadlineExceeded, ResultRejected
+from perdure.engine.trail import TEXT, Trail, dict_of, note_seen, trim
+from perdure.errors import DeadlineExceeded, FaultyResponse, ResultRejected
 from perdure.faults import Fault, FaultKind, Safety, classify, safety_of
 from perdure.faults.rules import classify_unmarked
 from perdure.outcome import StopReason
@@ -173,7 +173,10 @@ class Run:
         marked = _cause_of(error) is not None or bool(dict_of(error)) or isinstance(error, _GROUP)
         if marked or self.records:
             trim(error, self, marked=marked)
-        fault = classify(error) if marked else classify_unmarked(error)
+        if type(error) is FaultyResponse and not marked:
+            fault = error.fault or classify(error)
+        else:
+            fault = classify(error) if marked else classify_unmarked(error)
         decision = self._judge(error, fault, now, marked=marked)
         if type(decision) is Again:
             return self._goes_on(error, fault, decision, now)
@@ -188,6 +191,8 @@ class Run:
             return False
         if self.stop is None:
             self.stop = StopReason.SUCCESS
+            if self.records and type(value) in responses.KINDS:
+                responses.note(value, Trail(self, StopReason.SUCCESS, clock.monotonic(), marked=False))
             if events.listeners or (self.records and logs.wants(20)):  # INFO
                 ending.succeeded(self)
         return True
@@ -283,6 +288,8 @@ class Run:
     def _goes_on(self, error: Exception, fault: Fault, again: Again, now: float) -> bool:
         delay = self.delay = again.delay
         self.error = error
+        if type(error) is FaultyResponse:
+            responses.close(error)
         try:
             text = str(error)
         except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error

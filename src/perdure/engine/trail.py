@@ -14,6 +14,7 @@ from perdure.durations import human
 from perdure.engine.frames import is_guarded
 from perdure.engine.naming import call_id, operation
 from perdure.engine.nesting import around, count_trail, is_fresh, length_of
+from perdure.engine.responses import KEY
 from perdure.faults.chain import leaves
 from perdure.faults.rules import UNDECIDED
 from perdure.outcome import AttemptRecord, Outcome, StopReason
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     # number, when the attempt began (None: unknown) and failed, fault, delay, source, type and text of the error
     RawRecord = tuple[int, float | None, float, Fault, float | None, str | None, type[BaseException], str]
 
-KEY = "_perdure_trail"
 SEEN = "_perdure_seen"
 PREFIX = "perdure: "
 _REMEDY = ": if it is, name it in on= or register() it"
@@ -106,17 +106,19 @@ def public(raw: RawRecord, start: float) -> AttemptRecord:
     return AttemptRecord(number, began - start, ended - began, fault, delay, source, error)
 
 
-def attempts_of(failed: BaseException | Outcome[object]) -> tuple[AttemptRecord, ...]:
-    """The attempts that failed behind an exception (or an Outcome), first to last; () where none is known.
+def attempts_of(ended: object) -> tuple[AttemptRecord, ...]:
+    """The attempts that failed behind an exception, an Outcome or a response, first to last; () where none is known.
+
+    A response has them where an HTTP integration gave it, or a guarded function returned it after a failure.
 
     Each record has the attempt's number, times, fault, the delay after it and where that came from, and the
     error's text. Of a call with more than a hundred failed attempts, the first ten and the last ninety are
     kept. Safe from any thread or task.
     """
-    if isinstance(failed, Outcome):
-        return failed.records
-    trail = trail_of(failed)
-    return () if trail is None else trail.records
+    if isinstance(ended, Outcome):
+        return ended.records
+    trail = trail_of(ended) if isinstance(ended, BaseException) else getattr(ended, KEY, None)
+    return trail.records if isinstance(trail, Trail) else ()
 
 
 def trail_of(error: BaseException) -> Trail | None:

@@ -84,6 +84,11 @@ def _own(name: str, kind: FaultKind, why: str) -> dict[str, Step]:
     return {f"perdure.errors.{name}": fault, f"perdure.{name}": fault}
 
 
+def _faulty_response(exc: Any) -> Fault | None:
+    """What the integration that made it took the response for."""
+    return exc.fault if isinstance(exc.fault, Fault) else None
+
+
 DENY = frozenset(f"builtins.{name}" for name in (*_BUGS, "RuntimeError"))
 
 # RuntimeError is the usual base of a library's own errors, so only the bare class counts as a bug.
@@ -130,5 +135,6 @@ RULES: dict[str, Step] = {
     **_own("DeadlineExceeded", FaultKind.NEUTRAL, "the caller's time was over"),
     **_own("AttemptTimeout", FaultKind.AMBIGUOUS, "attempt timed out"),
     **_own("ResultRejected", FaultKind.TRANSIENT, "result rejected"),
+    "perdure.errors.FaultyResponse": _faulty_response,
     **_own("ConfigError", FaultKind.PERMANENT, "bad configuration"),
 }
