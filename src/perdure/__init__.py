@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BulkheadFull,
         ConfigError,
         DeadlineExceeded,
+        FaultyResponse,
         Isolated,
         Overloaded,
         PerdureError,
@@ -56,8 +57,8 @@ _HOMES = {
     "perdure.engine.handover": "carry",
     "perdure.engine.shutdown": "aclose close close_on_signals",
     "perdure.engine.trail": "attempts_of",
-    "perdure.errors": "AttemptTimeout BreakerOpen BulkheadFull ConfigError DeadlineExceeded Isolated Overloaded "
-    "PerdureError RateLimited Refused ResultRejected ShuttingDown",
+    "perdure.errors": "AttemptTimeout BreakerOpen BulkheadFull ConfigError DeadlineExceeded FaultyResponse Isolated "
+    "Overloaded PerdureError RateLimited Refused ResultRejected ShuttingDown",
     "perdure.events": "Event listen",
     "perdure.faults": "Fault FaultKind Safety classify permanent transient",
     "perdure.outcome": "AttemptRecord Outcome StopReason",
@@ -66,7 +67,7 @@ _HOMES = {
     "perdure.registry": "dependencies",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = {"faults", "headers", "presets", "testing"}
+_MODULES = {"content", "faults", "headers", "hints", "idempotency", "integrations", "presets", "testing"}
 
 __all__ = [
     "FOREVER",
@@ -91,6 +92,7 @@ __all__ = [
     "Fallback",
     "Fault",
     "FaultKind",
+    "FaultyResponse",
     "Fibonacci",
     "Gate",
     "Hedge",

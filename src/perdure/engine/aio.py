@@ -76,11 +76,11 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
     fn, args, kwargs = run.fn, run.args, run.kwargs
     while True:
         if first is None:
+            if type(run.error) is FaultyResponse:
+                await responses.aclose(run.error)
             if run.error is not None and run.waits is None:
                 # Here and not in prepare(): a coroutine less for each task that waits.
                 try:
-                    if type(run.error) is FaultyResponse:
-                        await responses.aclose(run.error)
                     await waiting.wait(run.delay or 0.0)
                 except BaseException as error:
                     run.failure(error)

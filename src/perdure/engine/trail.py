@@ -107,7 +107,7 @@ def public(raw: RawRecord, start: float) -> AttemptRecord:
 
 
 def attempts_of(ended: object) -> tuple[AttemptRecord, ...]:
-    """The attempts that failed behind an exception, an Outcome or a response, first to last; () where none is known.
+    """The attempts that failed behind an exception, an Outcome or a response, in order; () where none is known.
 
     A response has them where an HTTP integration gave it, or a guarded function returned it after a failure.
 

@@ -1,0 +1,83 @@
+"""The body of a request, sent again: from where it stood at first, or not at all.
+
+What can be sent only once is marked by a ``OneShot``, which the engine asks before it repeats a call.
+"""
+
+from __future__ import annotations
+
+from perdure.colour import OneShot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["START", "Source", "source_of", "start_of"]
+
+START = "_perdure_start"
+"""Where a body stood when it was first sent, noted on it: a redirect sends it again in another call."""
+
+
+class Source:
+    """Where the bytes of a body come from. Belongs to one request.
+
+    ``once`` is a OneShot where they can be read once only; ``rewind`` puts files back to where they stood.
+    """
+
+    __slots__ = ("_files", "once")
+
+    def __init__(self, files: tuple[tuple[Any, int], ...] = (), once: OneShot | None = None) -> None:
+        self._files = files
+        self.once = once
+
+    def rewind(self) -> None:
+        """Put every file back to where it stood at first."""
+        for file, start in self._files:
+            file.seek(start)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it was sent already and cannot be sent again."""
+        return self.once is not None and self.once.is_begun
+
+
+PLAIN = Source()
+"""Bytes, or none: they can be sent as often as need be."""
+
+
+def start_of(file: Any) -> int | None:
+    """Where a file stands; None for what cannot be put back."""
+    seekable = getattr(file, "seekable", None)
+    try:
+        if seekable is not None and not seekable():
+            return None
+        file.seek(start := file.tell())
+    except Exception:  # noqa: BLE001 - anybody's file-like object
+        return None
+    return start if isinstance(start, int) else None
+
+
+def source_of(body: Any, holder: Any = None) -> Source:
+    """How a body that a user gave can be sent again; ``holder``: what outlives this call and keeps the answer."""
+    if body is None or isinstance(body, (bytes, bytearray, str)):
+        return PLAIN
+    kept = getattr(holder, START, None)
+    if isinstance(kept, Source):
+        return kept
+    source = _fresh(body)
+    if holder is not None and source is not PLAIN:
+        try:
+            setattr(holder, START, source)
+        except AttributeError:  # a class with slots: a redirect finds the body as it is
+            pass
+    return source
+
+
+def _fresh(body: Any) -> Source:
+    if hasattr(body, "read"):
+        start = start_of(body)
+        return Source(once=OneShot()) if start is None else Source(((body, start),))
+    if hasattr(body, "__next__") or hasattr(body, "__anext__"):
+        return Source(once=OneShot())
+    if hasattr(body, "__iter__") or hasattr(body, "__aiter__"):  # a list of chunks, and the like
+        return PLAIN
+    return Source(once=OneShot())

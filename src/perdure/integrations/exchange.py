@@ -1,0 +1,122 @@
+"""One logical request: what all its attempts have in common, whichever client sends it."""
+
+from __future__ import annotations
+
+from perdure import headers as ends
+from perdure.engine.ambient import time_left
+from perdure.engine.trail import trail_of
+from perdure.errors import Refused
+from perdure.faults import Safety
+from perdure.faults.safety import REPLAYABLE
+from perdure.integrations.options import UNSET
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from perdure.errors import FaultyResponse
+    from perdure.integrations.answers import Judge
+    from perdure.integrations.bodies import Source
+    from perdure.integrations.lines import Lines
+    from perdure.integrations.options import Options, Override
+    from perdure.parts import Timeouts
+
+__all__ = ["ATTEMPT", "KEY_FIELDS", "Exchange", "keep_trail", "origin_of", "safety_of_request", "shortest"]
+
+ATTEMPT = "X-Attempt"
+KEY_FIELDS = ("idempotency-key", "paypal-request-id", "x-idempotency-key")
+"""Header fields that say: this request may be sent again."""
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class Exchange:
+    """A request with what its attempts share. Belongs to the call that made it; its hedges may run side by side."""
+
+    __slots__ = ("before", "claim", "judge", "number", "options", "override", "request", "source", "timeouts")
+
+    def __init__(self, lines: Lines, request: Any, source: Source, override: Override | None) -> None:
+        self.request = request
+        self.source = source
+        self.override = override
+        self.options: Options = lines.options.changed(override)
+        self.judge: Judge = lines.judge_for(override)
+        given = UNSET if override is None else override.timeouts
+        self.timeouts: Timeouts | None = lines.timeouts if given is UNSET else given
+        self.before: Any = None  # of the request, for attempts that follow
+        self.claim: Any = None
+        self.number = 0
+
+    @property
+    def keyed(self) -> dict[str, str | None]:
+        """What the request says about its idempotency key: the key itself, the business id of its operation."""
+        said = self.override
+        names = ("idempotency_key", "operation")
+        key, operation = (None if said is None else getattr(said, name) for name in names)
+        return {
+            "key": None if key is UNSET else key,
+            "operation": None if operation is UNSET else operation,
+        }
+
+    def begin_attempt(self) -> None:
+        """Count an attempt, and put its body back to where it stood."""
+        self.number += 1
+        if self.number > 1:
+            self.source.rewind()
+
+    def announced(self) -> dict[str, str]:
+        """The headers that ``announce`` asks for."""
+        return {ATTEMPT: str(self.number), **ends.write()}
+
+    def bounds(self) -> tuple[float | None, float | None, float | None]:
+        """Seconds for connecting, for reading, and for the attempt as a whole; None: no bound."""
+        left, timeouts = time_left(), self.timeouts
+        if timeouts is None:
+            return left, left, left
+        return shortest(timeouts.connect, left), shortest(timeouts.read, left), left
+
+    def settle(self, status: int | None, headers: Any = None) -> None:
+        """Tell the idempotency key how the call ended; ``status`` None: nobody knows."""
+        claim = self.claim
+        if claim is None:
+            return
+        if status is None:
+            claim.unknown()
+        else:
+            claim.done(status, headers)
+
+    def failed(self, error: BaseException) -> None:
+        """Tell the idempotency key that the call ended without an answer."""
+        claim = self.claim
+        if claim is not None:
+            (claim.failed if self.number == 0 or isinstance(error, Refused) else claim.unknown)()
+
+
+def shortest(*bounds: float | None) -> float | None:
+    """The nearest of several bounds, of which each may be none."""
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def origin_of(scheme: str, host: str, port: int | None) -> str:
+    """Host and port as people write them: the usual port is left out."""
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    return host if port is None or _PORTS.get(scheme) == port else f"{host}:{port}"
+
+
+def safety_of_request(method: str, has_field: Callable[[str], object]) -> Safety:
+    """Whether a request may be sent twice, by its method and whether it carries a key."""
+    if method.upper() in REPLAYABLE:
+        return Safety.SAFE
+    return Safety.KEYED if any(has_field(name) for name in KEY_FIELDS) else Safety.UNSAFE
+
+
+def keep_trail(faulty: FaultyResponse) -> Any:
+    """The response of a call that was given up, with the record of its attempts."""
+    from perdure.engine import responses
+
+    trail, response = trail_of(faulty), faulty.response
+    if trail is not None:
+        responses.note(response, trail)
+    return response

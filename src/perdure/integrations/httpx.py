@@ -1,0 +1,96 @@
+"""perdure for httpx: transports, and clients that have them.
+
+client = perdure.integrations.httpx.client(payments)
+client.get("https://api.example.com/orders/17")
+"""
+
+from __future__ import annotations
+
+import httpx
+
+from perdure.integrations import atransports, transports
+from perdure.integrations.options import Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Unpack
+
+    from perdure.dependency import Dependency, View
+    from perdure.integrations.options import Given
+    from perdure.policies import Retry
+
+__all__ = ["AsyncTransport", "Transport", "async_client", "client"]
+
+
+class Transport(transports.Base, httpx.BaseTransport):
+    """A transport that sends each request under a policy: ``httpx.Client(transport=Transport(payments))``.
+
+    ``policy`` is a Dependency, a view of one, or a Retry; ``wrap`` the transport that sends (default: a new
+    ``httpx.HTTPTransport()``); the rest are the fields of ``perdure.integrations.Options``. One request says
+    otherwise with ``extensions={"perdure": {"retry": None}}`` or in a ``perdure.integrations.override`` block.
+
+    Raises ConfigError for values that cannot work. As thread safe as the wrapped transport.
+    """
+
+    def __init__(
+        self,
+        policy: Dependency | View | Retry,
+        wrap: httpx.BaseTransport | None = None,
+        **options: Unpack[Given],
+    ) -> None:
+        super().__init__(httpx, policy, httpx.HTTPTransport() if wrap is None else wrap, Options(**options))
+
+
+class AsyncTransport(atransports.AsyncBase, httpx.AsyncBaseTransport):
+    """The same for ``httpx.AsyncClient``, under asyncio and trio.
+
+    Parameters and errors as for Transport. As task safe as the wrapped transport.
+    """
+
+    def __init__(
+        self,
+        policy: Dependency | View | Retry,
+        wrap: httpx.AsyncBaseTransport | None = None,
+        **options: Unpack[Given],
+    ) -> None:
+        super().__init__(
+            httpx, policy, httpx.AsyncHTTPTransport() if wrap is None else wrap, Options(**options)
+        )
+
+
+class _Client(httpx.Client):
+    """Says which bodies it will read whole."""
+
+    def send(self, request: httpx.Request, *, stream: bool = False, **arguments: Any) -> httpx.Response:
+        if not stream:
+            request.extensions[transports.WHOLE] = True
+        return super().send(request, stream=stream, **arguments)
+
+
+class _AsyncClient(httpx.AsyncClient):
+    async def send(self, request: httpx.Request, *, stream: bool = False, **arguments: Any) -> httpx.Response:
+        if not stream:
+            request.extensions[transports.WHOLE] = True
+        return await super().send(request, stream=stream, **arguments)
+
+
+def client(
+    policy: Dependency | View | Retry, *, options: Options | None = None, **arguments: Any
+) -> httpx.Client:
+    """An ``httpx.Client`` that sends everything under the policy; ``arguments`` are those of ``httpx.Client``.
+
+    Bodies that are not streamed are read inside the attempt, so that one which is cut short is asked for again.
+
+    Its timeouts are those of the dependency, where it has some and no ``timeout`` is given. Proxies from arguments
+    or the environment are used, guarded as well. The client is the caller's to close, and thread safe.
+    """
+    made = _Client(**transports.timed(policy, httpx.Timeout, arguments))
+    return transports.guard(made, lambda inner: Transport(policy, inner, **transports.given(options)))  # type: ignore[no-any-return]
+
+
+def async_client(
+    policy: Dependency | View | Retry, *, options: Options | None = None, **arguments: Any
+) -> httpx.AsyncClient:
+    """An ``httpx.AsyncClient`` that sends everything under the policy; see ``client``. Task safe."""
+    made = _AsyncClient(**transports.timed(policy, httpx.Timeout, arguments))
+    return transports.guard(made, lambda inner: AsyncTransport(policy, inner, **transports.given(options)))  # type: ignore[no-any-return]

@@ -1,0 +1,144 @@
+"""The bodies of httpx and httpx2: what a request sends, and the part of a response that was looked at."""
+
+from __future__ import annotations
+
+from perdure.integrations.answers import Scope
+from perdure.integrations.bodies import PLAIN, START, Source, source_of
+from perdure.integrations.decoding import unpacked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from typing import Any
+
+    from perdure.integrations.answers import Judge
+
+__all__ = ["Seen", "achained", "aonce", "chained", "copy_of", "once", "source"]
+
+
+class Seen:
+    """The part of a body that was looked at."""
+
+    def __init__(self, limit: int, judge: Judge, scope: str, response: Any) -> None:
+        self.parts: list[bytes] = []
+        self.broken: Exception | None = None
+        self.limit, self.judge, self.scope, self.response = limit, judge, scope, response
+
+    @property
+    def size(self) -> int:
+        """Bytes looked at, as they came."""
+        return sum(map(len, self.parts))
+
+    @property
+    def body(self) -> bytes:
+        """What they say, unpacked as far as the limit."""
+        return copy_of(b"".join(self.parts), self.response, self.limit)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the verdict needs more."""
+        if self.size > self.limit:
+            return False
+        return self.scope == Scope.WHOLE or not self.judge.is_enough(self.body)
+
+
+def copy_of(raw: bytes, response: Any, limit: int) -> bytes:
+    """The start of a body as the user would read it."""
+    return unpacked(raw, response.headers.get("content-encoding"), limit)
+
+
+def source(stream: Any, plain: type) -> Source:
+    """How the body of a request can be sent again, by what httpx made of it."""
+    if type(stream) is plain:
+        return PLAIN
+    fields = getattr(stream, "fields", None)
+    if isinstance(fields, list):  # multipart: its files
+        return source_of(_Parts(fields), stream)
+    return source_of(getattr(stream, "_stream", stream), stream)
+
+
+class _Parts:
+    """The files of a multipart body as one thing that is put back to its start."""
+
+    def __init__(self, fields: list[Any]) -> None:
+        self.parts = [field for field in fields if hasattr(field, "file")]
+        self.files = [field.file for field in self.parts if hasattr(field.file, "read")]
+
+    def read(self) -> None:
+        """There to say that it is a file."""
+
+    def tell(self) -> int:
+        self.starts = [file.tell() for file in self.files]
+        return 0
+
+    def seek(self, _: int) -> None:
+        for file, start in zip(self.files, self.starts, strict=True):
+            file.seek(start)
+        for part in self.parts:
+            part._consumed = False  # httpx would go back to 0, where the file may not have stood
+
+
+def once(base: type, stream: Any, where: Source) -> Any:
+    """The stream of a body that can be sent once, which notes that it was begun."""
+
+    class Once(base):  # type: ignore[misc] # the client's own class, which it looks for
+        def __iter__(self) -> Iterator[bytes]:
+            _begin(where)
+            yield from stream
+
+    made = Once()
+    setattr(made, START, where)
+    return made
+
+
+def aonce(base: type, stream: Any, where: Source) -> Any:
+    """The same for async code."""
+
+    class Once(base):  # type: ignore[misc] # as above
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            _begin(where)
+            async for part in stream:
+                yield part
+
+    made = Once()
+    setattr(made, START, where)
+    return made
+
+
+def chained(base: type, seen: Seen, rest: Any, stream: Any) -> Any:
+    """A body of which the first parts were looked at."""
+
+    class Chained(base):  # type: ignore[misc] # as above
+        def __iter__(self) -> Iterator[bytes]:
+            yield from seen.parts
+            if seen.broken is not None:
+                raise seen.broken
+            yield from rest
+
+        def close(self) -> None:
+            stream.close()
+
+    return Chained()
+
+
+def achained(base: type, seen: Seen, rest: Any, stream: Any) -> Any:
+    """The same for async code."""
+
+    class Chained(base):  # type: ignore[misc] # as above
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for part in seen.parts:
+                yield part
+            if seen.broken is not None:
+                raise seen.broken
+            async for part in rest:
+                yield part
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Chained()
+
+
+def _begin(where: Source) -> None:
+    if where.once is not None:
+        where.once.is_begun = True

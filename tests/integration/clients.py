@@ -1,0 +1,193 @@
+"""Every HTTP client that perdure has an integration for, behind one small face: what holds, holds for all of them.
+
+`each()` gives the clients as parameters; `client.open(policy, **options)` gives a session whose `send` makes one
+request and reads the answer. A client that is not installed is left out, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+import perdure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass
+class Answer:
+    """What a request came to."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    attempts: tuple[Any, ...] = ()
+    response: Any = None
+
+
+@dataclass
+class Session:
+    """An open client: `send(method, url, body=, headers=, override=, timeout=)` gives an Answer or raises."""
+
+    send: Callable[..., Answer]
+    raw: Any = None
+    seen: list[str] = field(default_factory=list)
+
+
+class Client:
+    """A client library in one colour."""
+
+    name = ""
+    library = ""
+    is_async = False
+    status_error: str = "HTTPStatusError"
+    follows_redirects = True
+
+    def load(self) -> Any:
+        return importlib.import_module(self.library)
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        """A session under the policy; `pool` is how many connections it may have."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class HttpxSync(Client):
+    def __init__(self, library: str) -> None:
+        self.name = self.library = library
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        httpx = self.load()
+        integration = importlib.import_module(f"perdure.integrations.{self.library}")
+        inner = httpx.HTTPTransport(limits=httpx.Limits(max_connections=pool))
+        transport = integration.Transport(policy, inner, **options)
+        with httpx.Client(transport=transport, timeout=timeout, follow_redirects=True) as client:
+
+            def send(
+                method: str, url: str, body: Any = None, headers: Any = None, override: Any = None
+            ) -> Answer:
+                extensions = {} if override is None else {"perdure": override}
+                got = client.request(method, url, content=body, headers=headers, extensions=extensions)
+                return Answer(got.status_code, dict(got.headers), got.content, perdure.attempts_of(got), got)
+
+            yield Session(send, client)
+
+
+class HttpxAsync(Client):
+    is_async = True
+
+    def __init__(self, library: str, loop: str) -> None:
+        self.library, self.loop = library, loop
+        self.name = f"{library}-{loop}"
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        httpx = self.load()
+        integration = importlib.import_module(f"perdure.integrations.{self.library}")
+        run: Any = asyncio.run if self.loop == "asyncio" else lambda made: trio.run(lambda: made)
+
+        async def one(
+            method: str, url: str, body: Any, headers: Any, override: Any, times: int
+        ) -> list[Answer]:
+            inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=pool))
+            transport = integration.AsyncTransport(policy, inner, **options)
+            answers = []
+            async with httpx.AsyncClient(
+                transport=transport, timeout=timeout, follow_redirects=True
+            ) as client:
+                for _ in range(times):
+                    extensions = {} if override is None else {"perdure": override}
+                    got = await client.request(
+                        method, url, content=_async_body(body), headers=headers, extensions=extensions
+                    )
+                    answers.append(
+                        Answer(got.status_code, dict(got.headers), got.content, perdure.attempts_of(got), got)
+                    )
+            return answers
+
+        def send(
+            method: str, url: str, body: Any = None, headers: Any = None, override: Any = None, times: int = 1
+        ) -> Any:
+            answers = run(one(method, url, body, headers, override, times))
+            return answers if times > 1 else answers[0]
+
+        yield Session(send)
+
+
+def _async_body(body: Any) -> Any:
+    """What an async client takes for the body that a sync one was given."""
+    if body is None or isinstance(body, (bytes, str)) or hasattr(body, "aread"):
+        return body
+    if hasattr(body, "read"):
+        return _AsyncFile(body)
+
+    async def chunks() -> Any:
+        for chunk in body:
+            yield chunk
+
+    return chunks()
+
+
+class _AsyncFile:
+    """A file that is read as async files are, and put back as files are."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    async def aread(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, place: int) -> None:
+        self._file.seek(place)
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = self._file.read(16)
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+
+CLIENTS: list[Client] = [
+    HttpxSync("httpx"),
+    HttpxSync("httpx2"),
+    HttpxAsync("httpx", "asyncio"),
+    HttpxAsync("httpx", "trio"),
+    HttpxAsync("httpx2", "asyncio"),
+]
+
+
+def each(*, only: Callable[[Client], bool] = lambda _: True) -> Any:
+    """The clients as parameters of a test."""
+    made = []
+    for client in CLIENTS:
+        if only(client):
+            missing = True
+            with suppress(ImportError):
+                client.load()
+                missing = False
+            marks = [pytest.mark.skip(reason=f"{client.library} is not installed")] if missing else []
+            made.append(pytest.param(client, id=client.name, marks=marks))
+    return pytest.mark.parametrize("client", made)
