@@ -125,6 +125,51 @@ class HttpxAsync(Client):
         yield Session(send)
 
 
+class Requests(Client):
+    status_error = "HTTPError"
+
+    def __init__(self, library: str) -> None:
+        self.name = self.library = library
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        requests = self.load()
+        integration = importlib.import_module(f"perdure.integrations.{self.library}")
+        inner = requests.adapters.HTTPAdapter(pool_maxsize=pool, pool_block=True)
+        with requests.Session() as session:
+            session.trust_env = False
+            session.mount("http://", integration.Adapter(policy, inner, **options))
+
+            def send(method: str, url: str, body: Any = None, headers: Any = None, override: Any = None) -> Answer:
+                with perdure.integrations.override(**(override or {})):
+                    got = session.request(method, url, data=body, headers=headers, timeout=timeout)
+                return Answer(got.status_code, _lower(got.headers), got.content, perdure.attempts_of(got), got)
+
+            yield Session(send, session)
+
+
+class Urllib3(Client):
+    name = library = "urllib3"
+    status_error = "ResponseError"
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        integration = importlib.import_module("perdure.integrations.urllib3")
+        made = integration.Options(**options)
+        with integration.PoolManager(policy, options=made, maxsize=pool, block=True, timeout=timeout) as manager:
+
+            def send(method: str, url: str, body: Any = None, headers: Any = None, override: Any = None) -> Answer:
+                with perdure.integrations.override(**(override or {})):
+                    got = manager.request(method, url, body=body, headers=headers)
+                return Answer(got.status, _lower(got.headers), got.data, perdure.attempts_of(got), got)
+
+            yield Session(send, manager)
+
+
+def _lower(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
 def _async_body(body: Any) -> Any:
     """What an async client takes for the body that a sync one was given."""
     if body is None or isinstance(body, (bytes, str)) or hasattr(body, "aread"):
@@ -176,6 +221,8 @@ CLIENTS: list[Client] = [
     HttpxAsync("httpx", "asyncio"),
     HttpxAsync("httpx", "trio"),
     HttpxAsync("httpx2", "asyncio"),
+    Requests("requests"),
+    Urllib3(),
 ]
 
 

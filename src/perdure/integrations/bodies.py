@@ -9,9 +9,10 @@ from perdure.colour import OneShot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["START", "Source", "source_of", "start_of"]
+__all__ = ["PLAIN", "START", "Source", "once_of", "source_of", "start_of"]
 
 START = "_perdure_start"
 """Where a body stood when it was first sent, noted on it: a redirect sends it again in another call."""
@@ -60,7 +61,7 @@ def source_of(body: Any, holder: Any = None) -> Source:
     """How a body that a user gave can be sent again; ``holder``: what outlives this call and keeps the answer."""
     if body is None or isinstance(body, (bytes, bytearray, str)):
         return PLAIN
-    kept = getattr(holder, START, None)
+    kept = getattr(body if isinstance(body, _Once) else holder, START, None)
     if isinstance(kept, Source):
         return kept
     source = _fresh(body)
@@ -81,3 +82,33 @@ def _fresh(body: Any) -> Source:
     if hasattr(body, "__iter__") or hasattr(body, "__aiter__"):  # a list of chunks, and the like
         return PLAIN
     return Source(once=OneShot())
+
+
+class _Once:
+    """A body that can be sent once, which notes that it was begun."""
+
+    def __init__(self, body: Any, source: Source) -> None:
+        self._body = body
+        setattr(self, START, source)
+
+    def __iter__(self) -> Iterator[bytes]:
+        _begin(self)  # at the first byte: clients take the iterator before they connect
+        yield from self._body
+
+
+class _OnceFile(_Once):
+    def read(self, size: int = -1) -> Any:
+        """Read from the body."""
+        _begin(self)
+        return self._body.read(size)
+
+
+def once_of(body: Any, source: Source) -> Any:
+    """The same body for a client that reads or iterates it, noting in ``source`` that it was begun."""
+    return (_OnceFile if hasattr(body, "read") else _Once)(body, source)
+
+
+def _begin(body: _Once) -> None:
+    once = getattr(body, START).once
+    if once is not None:
+        once.is_begun = True

@@ -1,0 +1,247 @@
+"""perdure for urllib3: a pool manager whose requests go under a policy.
+
+    http = perdure.integrations.urllib3.PoolManager(payments)
+    http.request("GET", "https://api.example.com/orders/17")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import urllib3
+from urllib3.exceptions import ResponseError, UnrewindableBodyError
+from urllib3.util import Timeout
+from urllib3.util.request import set_file_position
+
+from perdure.engine import responses
+from perdure.errors import FaultyResponse
+from perdure.integrations.answers import Scope
+from perdure.integrations.bodies import Source, once_of, source_of
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, safety_of_request, shortest
+from perdure.integrations.lines import Lines
+from perdure.integrations.options import OVERRIDE, Options
+
+if TYPE_CHECKING:
+    from typing import Any, Unpack
+
+    from perdure.dependency import Dependency, View
+    from perdure.integrations.options import Given
+    from perdure.policies import Retry
+
+__all__ = ["PoolManager", "guard"]
+
+
+class PoolManager(urllib3.PoolManager):
+    """A ``urllib3.PoolManager`` that sends everything under a policy; urllib3 itself does not retry then.
+
+    ``policy`` is a Dependency, a view of one, or a Retry; ``options`` are those of the integration; the rest are the
+    arguments of ``urllib3.PoolManager``. Of ``retries=``, only what it says about redirects counts. Requests in a
+    ``perdure.integrations.override`` block are treated otherwise. Thread safe.
+
+    Raises ConfigError for values that cannot work.
+    """
+
+    def __init__(
+        self, policy: Dependency | View | Retry, *, options: Options | None = None, **arguments: Any
+    ) -> None:
+        super().__init__(**arguments)
+        _put_under(self, policy, options or Options())
+
+    def urlopen(self, method: str, url: str, redirect: bool = True, **given: Any) -> Any:  # noqa: FBT001, FBT002
+        """See ``urllib3.PoolManager.urlopen``."""
+        return super().urlopen(method, url, redirect, **_with_position(given))
+
+
+def guard(
+    manager: urllib3.PoolManager, policy: Dependency | View | Retry, **options: Unpack[Given]
+) -> urllib3.PoolManager:
+    """Put a manager that exists, such as a ``ProxyManager``, under a policy, and give it back.
+
+    Its open connections are dropped. Raises ConfigError for values that cannot work.
+    """
+    manager.clear()
+    _put_under(manager, policy, Options(**options))
+    plain = manager.urlopen
+
+    def urlopen(method: str, url: str, redirect: bool = True, **given: Any) -> Any:  # noqa: FBT001, FBT002
+        return plain(method, url, redirect, **_with_position(given))
+
+    manager.urlopen = urlopen  # type: ignore[method-assign] # of this one manager
+    return manager
+
+
+def _with_position(given: dict[str, Any]) -> dict[str, Any]:
+    """Note where a file stands, so that a redirect sends the same part of it, and what can be sent once only."""
+    body = given.get("body")
+    if body is None or given.get("body_pos") is not None:
+        return given
+    source = source_of(body)
+    if source.once is not None:
+        return {**given, "body": once_of(body, source)}
+    return {**given, "body_pos": set_file_position(body, None)} if hasattr(body, "tell") else given
+
+
+def _put_under(manager: urllib3.PoolManager, policy: Any, options: Options) -> None:
+    sender = _Sender(policy, options)
+    manager.pool_classes_by_scheme = {  # type: ignore[assignment] # subclasses of what was there
+        scheme: type(cls.__name__, (_Guarded, cls), {"sender": sender})
+        for scheme, cls in manager.pool_classes_by_scheme.items()
+    }
+
+
+class _Guarded:
+    """What the pools of a guarded manager do first."""
+
+    sender: _Sender
+
+    def urlopen(self, method: str, url: str, body: Any = None, headers: Any = None, **given: Any) -> Any:
+        """Send a request under the policy."""
+        return self.sender.send(self, method, url, body, headers, given)
+
+    def once(self, method: str, url: str, body: Any, headers: Any, **given: Any) -> Any:
+        """Send it as urllib3 does, once: errors come as they are, redirects are the manager's business."""
+        asked = given.get("retries")
+        given.update(retries=False, redirect=False)
+        response = super().urlopen(method, url, body, headers, **given)  # type: ignore[misc] # of the pool
+        response.retries = asked  # how many redirects the manager may follow
+        return response
+
+
+class _Request:
+    """What one attempt sends."""
+
+    __slots__ = ("body", "given", "headers", "method", "pool", "url")
+
+    def __init__(self, pool: Any, method: str, url: str, body: Any, headers: Any, given: dict[str, Any]) -> None:
+        self.pool, self.method, self.url = pool, method, url
+        self.body, self.headers, self.given = body, headers, given
+
+
+class _Sender:
+    def __init__(self, policy: Any, options: Options) -> None:
+        def full(exchange: Exchange, _: Any = None) -> Any:
+            return self._attempt(exchange)
+
+        self._lines = Lines(policy, options, full, full)
+        responses.KINDS[urllib3.HTTPResponse] = (_close, None)
+
+    def send(self, pool: Any, method: str, url: str, body: Any, headers: Any, given: dict[str, Any]) -> Any:
+        """Send a request under the policy; the last response where attempts are used up."""
+        headers = urllib3.HTTPHeaderDict(pool.headers if headers is None else headers)
+        source = _source(body, given.pop("body_pos", None))
+        exchange = Exchange(
+            self._lines, _Request(pool, method, url, body, headers, given), source, OVERRIDE.get()
+        )
+        self._claim(exchange)
+        origin = origin_of(pool.scheme, pool.host, pool.port)
+        safety = safety_of_request(method, headers.__contains__)
+        try:
+            response = self._lines.send(exchange, method.upper(), origin, safety)
+        except FaultyResponse as faulty:
+            failed = faulty
+        except BaseException as error:
+            exchange.failed(error)
+            raise
+        else:
+            exchange.settle(response.status, response.headers)
+            return response
+        exchange.settle(failed.status, failed.response.headers)
+        return _ended(failed, exchange.options)
+
+    def _claim(self, exchange: Exchange) -> None:
+        keys, request = exchange.options.idempotency, exchange.request
+        if keys is None:
+            return
+        pool, body = request.pool, request.body
+        exchange.claim = claim = keys.claim(
+            method=request.method,
+            url=f"{pool.scheme}://{pool.host}:{pool.port}{request.url}",
+            headers=request.headers,
+            body=body.encode() if isinstance(body, str) else body if isinstance(body, bytes) else None,
+            **exchange.keyed,
+        )
+        if claim is not None:
+            request.headers.update(claim.headers)
+            if claim.body is not None:
+                request.body = claim.body
+
+    def _attempt(self, exchange: Exchange) -> Any:
+        exchange.begin_attempt()
+        request = exchange.request
+        given, headers = dict(request.given), request.headers.copy()
+        if exchange.options.announce:
+            headers.update(exchange.announced())
+        connect, read, left = exchange.bounds()
+        if left is not None or exchange.timeouts is not None:
+            own = Timeout.from_float(given["timeout"]) if "timeout" in given else request.pool.timeout
+            own = own if isinstance(own, Timeout) else request.pool.timeout
+            given["timeout"] = Timeout(
+                connect=shortest(_number(own.connect_timeout), connect), read=shortest(_number(own.read_timeout), read)
+            )
+        response = request.pool.once(request.method, request.url, request.body, headers, **given)
+        if exchange.options.whole:
+            response.data  # noqa: B018 - reads it, so that one which is cut short is a failure of the attempt
+        return self._judged(exchange, response)
+
+    def _judged(self, exchange: Exchange, response: Any) -> Any:
+        judge, status, method = exchange.judge, response.status, exchange.request.method
+        scope = judge.scope(status, method)
+        if scope is None and status not in judge.watched:
+            return response
+        body, complete = _peek(response, exchange.options.peek, scope)
+        fault = judge.fault(status, response.headers, method, body, complete=complete)
+        if fault is None:
+            return response
+        is_free = response._body is not None
+        raise FaultyResponse(
+            fault.why,
+            response,
+            status=status,
+            fault=fault,
+            close=None if is_free else lambda: _close(response),
+        )
+
+
+def _source(body: Any, start: Any) -> Source:
+    if isinstance(start, int) and hasattr(body, "seek"):
+        source = Source(((body, start),))
+        source.rewind()
+        return source
+    source = source_of(body)
+    if source.is_spent:
+        raise UnrewindableBodyError("the body was sent already, and cannot be sent again")
+    return source
+
+
+def _peek(response: Any, limit: int, scope: str | None) -> tuple[bytes, bool]:
+    """The start of a body that was read already, or is short: what was read of a stream cannot be put back."""
+    if scope is None:
+        return b"", True
+    if response._body is None:
+        length = response.headers.get("content-length", "")
+        if scope == Scope.START or not (length.isascii() and length.isdigit() and int(length) <= limit):
+            return b"", False
+    content: bytes = response.data
+    return content[:limit], len(content) <= limit
+
+
+def _ended(faulty: FaultyResponse, options: Options) -> Any:
+    response = keep_trail(faulty)
+    if not options.raise_on_exhausted:
+        return response
+    if faulty.status is None or faulty.status < 400:
+        raise faulty
+    error = ResponseError(str(faulty))
+    error.response = response  # type: ignore[attr-defined] # urllib3 has no place for it
+    error.__dict__.update(faulty.__dict__)  # the record of its attempts
+    raise error from None
+
+
+def _number(bound: Any) -> float | None:
+    """A bound of urllib3's, whose default is an object."""
+    return bound if isinstance(bound, (int, float)) else None
+
+
+def _close(response: Any) -> None:
+    response.close()
+    response.release_conn()
