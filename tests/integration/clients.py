@@ -140,10 +140,14 @@ class Requests(Client):
             session.trust_env = False
             session.mount("http://", integration.Adapter(policy, inner, **options))
 
-            def send(method: str, url: str, body: Any = None, headers: Any = None, override: Any = None) -> Answer:
+            def send(
+                method: str, url: str, body: Any = None, headers: Any = None, override: Any = None
+            ) -> Answer:
                 with perdure.integrations.override(**(override or {})):
                     got = session.request(method, url, data=body, headers=headers, timeout=timeout)
-                return Answer(got.status_code, _lower(got.headers), got.content, perdure.attempts_of(got), got)
+                return Answer(
+                    got.status_code, _lower(got.headers), got.content, perdure.attempts_of(got), got
+                )
 
             yield Session(send, session)
 
@@ -156,14 +160,51 @@ class Urllib3(Client):
     def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
         integration = importlib.import_module("perdure.integrations.urllib3")
         made = integration.Options(**options)
-        with integration.PoolManager(policy, options=made, maxsize=pool, block=True, timeout=timeout) as manager:
+        with integration.PoolManager(
+            policy, options=made, maxsize=pool, block=True, timeout=timeout
+        ) as manager:
 
-            def send(method: str, url: str, body: Any = None, headers: Any = None, override: Any = None) -> Answer:
+            def send(
+                method: str, url: str, body: Any = None, headers: Any = None, override: Any = None
+            ) -> Answer:
                 with perdure.integrations.override(**(override or {})):
                     got = manager.request(method, url, body=body, headers=headers)
                 return Answer(got.status, _lower(got.headers), got.data, perdure.attempts_of(got), got)
 
             yield Session(send, manager)
+
+
+class Aiohttp(Client):
+    name = library = "aiohttp"
+    is_async = True
+    status_error = "ClientResponseError"
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        aiohttp = self.load()
+        integration = importlib.import_module("perdure.integrations.aiohttp")
+        middleware = integration.Middleware(policy, **options)
+
+        async def one(method: str, url: str, body: Any, headers: Any, override: Any) -> Answer:
+            async with aiohttp.ClientSession(
+                middlewares=[middleware],
+                connector=aiohttp.TCPConnector(limit=pool),
+                timeout=aiohttp.ClientTimeout(total=timeout),
+            ) as session:
+                is_iterated = hasattr(body, "__next__") and not getattr(body, "seekable", lambda: False)()
+                data = _chunks(body) if is_iterated else body
+                with perdure.integrations.override(**(override or {})):
+                    got = await session.request(method, url, data=data, headers=headers)
+                async with got:
+                    content = await got.read()
+                return Answer(got.status, _lower(got.headers), content, perdure.attempts_of(got), got)
+
+        def send(
+            method: str, url: str, body: Any = None, headers: Any = None, override: Any = None
+        ) -> Answer:
+            return asyncio.run(one(method, url, body, headers, override))
+
+        yield Session(send)
 
 
 def _lower(headers: Any) -> dict[str, str]:
@@ -177,11 +218,12 @@ def _async_body(body: Any) -> Any:
     if hasattr(body, "read"):
         return _AsyncFile(body)
 
-    async def chunks() -> Any:
-        for chunk in body:
-            yield chunk
+    return _chunks(body)
 
-    return chunks()
+
+async def _chunks(body: Any) -> Any:
+    for chunk in body:
+        yield chunk
 
 
 class _AsyncFile:
@@ -223,6 +265,7 @@ CLIENTS: list[Client] = [
     HttpxAsync("httpx2", "asyncio"),
     Requests("requests"),
     Urllib3(),
+    Aiohttp(),
 ]
 
 

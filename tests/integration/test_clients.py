@@ -144,6 +144,13 @@ def test_what_was_never_sent_is_repeated_for_any_method(client: Client) -> None:
 
 
 @each()
+def test_a_client_does_not_repeat_what_was_given_up(client: Client) -> None:
+    with wire.serve(wire.close()) as server, client.open(dependency()) as session:
+        error_of(lambda: session.send("GET", server.url))
+    assert len(server.requests) == 4
+
+
+@each()
 def test_a_user_says_that_a_request_is_safe(client: Client) -> None:
     with wire.serve(wire.answer(500), wire.answer(200)) as server:
         with client.open(dependency(safety=Safety.SAFE)) as session:
@@ -331,7 +338,7 @@ def test_a_read_timeout_of_the_dependency_is_handed_to_the_client(client: Client
 @each()
 def test_the_time_left_of_a_block_is_handed_to_the_client(client: Client) -> None:
     with wire.serve(wire.hang()) as server, client.open(Retry(), timeout=30) as session:
-        with perdure.deadline(0.1):
+        with perdure.deadline(0.4):
             error_of(lambda: session.send("GET", server.url))
     assert len(server.requests) == 1
 

@@ -136,5 +136,7 @@ RULES: dict[str, Step] = {
     **_own("AttemptTimeout", FaultKind.AMBIGUOUS, "attempt timed out"),
     **_own("ResultRejected", FaultKind.TRANSIENT, "result rejected"),
     "perdure.errors.FaultyResponse": _faulty_response,
+    "perdure.idempotency.errors.KeyProblem": _is(FaultKind.NEUTRAL, "refused: idempotency key"),
+    "perdure.idempotency.errors.StoreUnavailable": _is(FaultKind.NEUTRAL, "refused: no store of keys"),
     **_own("ConfigError", FaultKind.PERMANENT, "bad configuration"),
 }

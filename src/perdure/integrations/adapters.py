@@ -8,7 +8,7 @@ from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.answers import Scope
 from perdure.integrations.bodies import PLAIN, once_of, source_of
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, safety_of_request, shortest
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import Lines
 from perdure.integrations.options import OVERRIDE
 
@@ -37,7 +37,7 @@ class Base:
         self._lines = Lines(policy, options, full, full)
         responses.KINDS[library.Response] = (_close, None)
 
-    def send(self, request: Any, stream: Any = False, timeout: Any = None, **settings: Any) -> Any:
+    def send(self, request: Any, stream: Any = None, timeout: Any = None, **settings: Any) -> Any:
         """Send a request under the policy; the last response where attempts are used up."""
         source = self._source(request)
         exchange = Exchange(self._lines, request, source, OVERRIDE.get())
@@ -45,7 +45,7 @@ class Base:
         self._claim(exchange)
         address = urlsplit(request.url)
         origin = origin_of(address.scheme, address.hostname or "", address.port)
-        safety = safety_of_request(request.method, request.headers.__contains__)
+        safety = exchange.safety(request.method, request.headers.__contains__)
         try:
             response = self._lines.send(exchange, request.method, origin, safety)
         except FaultyResponse as faulty:
@@ -69,7 +69,9 @@ class Base:
             return PLAIN
         source = source_of(body)
         if source.is_spent:
-            raise self._library.exceptions.UnrewindableBodyError("the body was sent already, and cannot be sent again")
+            raise self._library.exceptions.UnrewindableBodyError(
+                "the body was sent already, and cannot be sent again"
+            )
         if source.once is not None:
             request.body = once_of(body, source)
         return source
@@ -106,13 +108,15 @@ class Base:
         response = self._wrapped.send(request, stream=stream, timeout=timeout, **settings)
         if _is_cut(response):
             response.close()
-            raise self._library.exceptions.ConnectionError("the response ended inside its headers", request=request)
+            raise self._library.exceptions.ConnectionError(
+                "the response ended inside its headers", request=request
+            )
         if not stream or exchange.options.whole:
             response.content  # noqa: B018 - reads it, so that one which is cut short is a failure of the attempt
         return self._judged(exchange, response)
 
     def _judged(self, exchange: Exchange, response: Any) -> Any:
-        judge, status, method = exchange.judge, response.status_code, exchange.request.method
+        judge, status, method = exchange.judge(), response.status_code, exchange.request.method
         scope = judge.scope(status, method)
         if scope is None and status not in judge.watched:
             return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache
 
 from perdure.faults.kinds import Fault, FaultKind
@@ -37,15 +38,22 @@ def _watched() -> frozenset[int]:
 class Judge:
     """Says which answers are failures under one policy and its options. Immutable: share it as you like."""
 
-    __slots__ = ("_chooses", "_content", "_refreshes", "_validate", "looks_at_good", "watched")
+    __slots__ = ("_chooses", "_content", "_is_keyed", "_refreshes", "_validate", "looks_at_good", "watched")
 
     def __init__(self, retry: Retry, options: Options) -> None:
         self._chooses: bool = retry.selector is not None
         self._refreshes: bool = retry.refresh is not None
         self._content: Any = options.content
         self._validate: Any = options.validate
+        self._is_keyed = False
         self.looks_at_good: bool = options.content is not None or options.validate is not None
         self.watched: frozenset[int] = frozenset(range(400, 600)) if self._chooses else _watched()
+
+    def keyed(self) -> Judge:
+        """The same for requests with an idempotency key, of which a conflict may only mean: still in progress."""
+        twin = copy(self)
+        twin._is_keyed = True
+        return twin
 
     def scope(self, status: int, method: str) -> str | None:
         """How much of the body the verdict needs."""
@@ -69,14 +77,21 @@ class Judge:
     ) -> Fault | None:
         """What a failure the answer is; None for one that goes to the caller as it is."""
         if status >= 400:
-            from perdure.faults.http import fault_of_status
-
-            found = fault_of_status(status, headers, method, body or None)
+            found = self._by_status(status, headers, method, body or None)
             if self._chooses or found.kind in _RETRIED:
                 return found
             if found.kind is FaultKind.STALE and self._refreshes:
                 return found
         return self._by_content(status, headers, body, complete=complete) if self.looks_at_good else None
+
+    def _by_status(self, status: int, headers: Any, method: str, body: bytes | None) -> Fault:
+        if self._is_keyed:
+            from perdure.idempotency import fault_of_keyed
+
+            return fault_of_keyed(status, headers, body, method=method)
+        from perdure.faults.http import fault_of_status
+
+        return fault_of_status(status, headers, method, body)
 
     def _by_content(self, status: int, headers: Any, body: bytes, *, complete: bool) -> Fault | None:
         from perdure.content import Reply

@@ -38,7 +38,7 @@ class AsyncBase(Common):
             response = await inner(request)
             if reads or WHOLE in request.extensions:
                 await self._read(response)
-            return await self._judged(request, response, exchange.judge)
+            return await self._judged(request, response, exchange.judge())
 
         self._prepare(library, policy, options, quick, full)
 
@@ -75,12 +75,12 @@ class AsyncBase(Common):
         except FaultyResponse as faulty:
             failed = faulty
         except BaseException as error:
-            exchange.failed(error)
+            await exchange.afailed(error)
             raise
         else:
-            exchange.settle(response.status_code, response.headers)
+            await exchange.asettle(response.status_code, response.headers)
             return response
-        exchange.settle(failed.status, failed.response.headers)
+        await exchange.asettle(failed.status, failed.response.headers)
         return self._ended(failed, request, exchange.options)
 
     async def _judged(self, request: Any, response: Any, judge: Judge) -> Any:
@@ -99,6 +99,8 @@ class AsyncBase(Common):
     async def _peek(self, response: Any, limit: int, judge: Judge, scope: str) -> tuple[bytes, bool]:
         """A copy of the body as far as the limit; the response keeps all of it."""
         stream = response.stream
+        if streams.is_long(response, limit):
+            return b"", False
         if type(stream) is self._bytes:
             return streams.copy_of(stream._stream, response, limit), len(stream._stream) <= limit
         seen, chunks = streams.Seen(limit, judge, scope, response), aiter(stream)

@@ -22,10 +22,16 @@ if TYPE_CHECKING:
     from perdure.integrations.options import Options, Override
     from perdure.parts import Timeouts
 
-__all__ = ["ATTEMPT", "KEY_FIELDS", "Exchange", "keep_trail", "origin_of", "safety_of_request", "shortest"]
+__all__ = ["ATTEMPT", "KEY_FIELDS", "Exchange", "keep_trail", "origin_of", "shortest"]
 
 ATTEMPT = "X-Attempt"
-KEY_FIELDS = ("idempotency-key", "paypal-request-id", "x-idempotency-key")
+KEY_FIELDS = (
+    "idempotency-key",
+    "paypal-request-id",
+    "cko-idempotency-key",
+    "x-amz-pay-idempotency-key",
+    "x-idempotency-key",
+)
 """Header fields that say: this request may be sent again."""
 
 _PORTS = {"http": 80, "https": 443}
@@ -34,19 +40,44 @@ _PORTS = {"http": 80, "https": 443}
 class Exchange:
     """A request with what its attempts share. Belongs to the call that made it; its hedges may run side by side."""
 
-    __slots__ = ("before", "claim", "judge", "number", "options", "override", "request", "source", "timeouts")
+    __slots__ = (
+        "_judge",
+        "before",
+        "claim",
+        "is_answered",
+        "number",
+        "options",
+        "override",
+        "request",
+        "source",
+        "timeouts",
+    )
 
     def __init__(self, lines: Lines, request: Any, source: Source, override: Override | None) -> None:
         self.request = request
         self.source = source
         self.override = override
         self.options: Options = lines.options.changed(override)
-        self.judge: Judge = lines.judge_for(override)
+        self._judge: Judge = lines.judge_for(override)
         given = UNSET if override is None else override.timeouts
         self.timeouts: Timeouts | None = lines.timeouts if given is UNSET else given
         self.before: Any = None  # of the request, for attempts that follow
         self.claim: Any = None
         self.number = 0
+        self.is_answered = False
+
+    def safety(self, method: str, has_field: Callable[[str], object]) -> Safety:
+        """Whether it may be sent twice, by its method and whether it carries a key."""
+        if method.upper() in REPLAYABLE:
+            return Safety.SAFE
+        if self.claim is not None or any(has_field(name) for name in KEY_FIELDS):
+            return Safety.KEYED
+        return Safety.UNSAFE
+
+    def judge(self) -> Judge:
+        """Says whether an answer is a failure; an attempt that asks was answered."""
+        self.is_answered = True
+        return self._judge if self.claim is None else self._judge.keyed()
 
     @property
     def keyed(self) -> dict[str, str | None]:
@@ -63,7 +94,14 @@ class Exchange:
         """Count an attempt, and put its body back to where it stood."""
         self.number += 1
         if self.number > 1:
+            self.lost()
             self.source.rewind()
+        self.is_answered = False
+
+    def lost(self) -> None:
+        """Tell the idempotency key where an attempt ended without an answer."""
+        if self.claim is not None and self.number and not self.is_answered:
+            self.claim.lost()
 
     def announced(self) -> dict[str, str]:
         """The headers that ``announce`` asks for."""
@@ -77,20 +115,35 @@ class Exchange:
         return shortest(timeouts.connect, left), shortest(timeouts.read, left), left
 
     def settle(self, status: int | None, headers: Any = None) -> None:
-        """Tell the idempotency key how the call ended; ``status`` None: nobody knows."""
-        claim = self.claim
-        if claim is None:
-            return
-        if status is None:
-            claim.unknown()
-        else:
-            claim.done(status, headers)
+        """Tell the idempotency key what the call was answered."""
+        if self.claim is not None:
+            self.lost()
+            self.claim.done(status, headers)
+
+    async def asettle(self, status: int | None, headers: Any = None) -> None:
+        """The same for async code."""
+        if self.claim is not None:
+            self.lost()
+            await self.claim.adone(status, headers)
 
     def failed(self, error: BaseException) -> None:
         """Tell the idempotency key that the call ended without an answer."""
-        claim = self.claim
-        if claim is not None:
-            (claim.failed if self.number == 0 or isinstance(error, Refused) else claim.unknown)()
+        if self.claim is not None:
+            self.lost()
+            self._ending(error)()
+
+    async def afailed(self, error: BaseException) -> None:
+        """The same for async code; of a cancelled task, in the task itself, as nothing can be awaited there."""
+        if self.claim is not None:
+            self.lost()
+            if isinstance(error, Exception):
+                await getattr(self.claim, "a" + self._ending(error).__name__)()
+            else:
+                self._ending(error)()
+
+    def _ending(self, error: BaseException) -> Callable[[], object]:
+        was_sent = self.number > 0 and not isinstance(error, Refused)
+        return self.claim.unknown if was_sent else self.claim.failed  # type: ignore[no-any-return] # its methods
 
 
 def shortest(*bounds: float | None) -> float | None:
@@ -103,13 +156,6 @@ def origin_of(scheme: str, host: str, port: int | None) -> str:
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
     return host if port is None or _PORTS.get(scheme) == port else f"{host}:{port}"
-
-
-def safety_of_request(method: str, has_field: Callable[[str], object]) -> Safety:
-    """Whether a request may be sent twice, by its method and whether it carries a key."""
-    if method.upper() in REPLAYABLE:
-        return Safety.SAFE
-    return Safety.KEYED if any(has_field(name) for name in KEY_FIELDS) else Safety.UNSAFE
 
 
 def keep_trail(faulty: FaultyResponse) -> Any:

@@ -86,13 +86,19 @@ def client(
     Its timeouts are those of the dependency, where it has some and no ``timeout`` is given. Proxies from arguments
     or the environment are used, guarded as well. The client is the caller's to close, and thread safe.
     """
-    made = _Client(**transports.timed(policy, httpx2.Timeout, arguments))
-    return transports.guard(made, lambda inner: Transport(policy, inner, **transports.given(options)))  # type: ignore[no-any-return]
+    made, given = (
+        _Client(**transports.timed(policy, httpx2.Timeout, arguments)),
+        (options or Options()).given(),
+    )
+    return transports.guard(made, lambda inner: Transport(policy, inner, **given))  # type: ignore[no-any-return]
 
 
 def async_client(
     policy: Dependency | View | Retry, *, options: Options | None = None, **arguments: Any
 ) -> httpx2.AsyncClient:
     """An ``httpx2.AsyncClient`` that sends everything under the policy; see ``client``. Task safe."""
-    made = _AsyncClient(**transports.timed(policy, httpx2.Timeout, arguments))
-    return transports.guard(made, lambda inner: AsyncTransport(policy, inner, **transports.given(options)))  # type: ignore[no-any-return]
+    made, given = (
+        _AsyncClient(**transports.timed(policy, httpx2.Timeout, arguments)),
+        (options or Options()).given(),
+    )
+    return transports.guard(made, lambda inner: AsyncTransport(policy, inner, **given))  # type: ignore[no-any-return]

@@ -95,6 +95,10 @@ class Options:
         """Whether answers with a good status are looked at as well."""
         return self.content is not None or self.validate is not None
 
+    def given(self) -> Given:
+        """These as the keyword arguments that make them."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[return-value] # its fields
+
     def changed(self, by: Override | None) -> Options:
         """These, with what one request says otherwise."""
         if by is None:

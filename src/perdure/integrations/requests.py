@@ -1,7 +1,7 @@
 """perdure for requests: an adapter, and sessions that have it.
 
-    session = perdure.integrations.requests.session(payments)
-    session.get("https://api.example.com/orders/17")
+session = perdure.integrations.requests.session(payments)
+session.get("https://api.example.com/orders/17")
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Adapter(adapters.Base, BaseAdapter):
     """An adapter that sends each request under a policy: ``session.mount("https://", Adapter(payments))``.
 
     ``policy`` is a Dependency, a view of one, or a Retry; ``wrap`` the adapter that sends (default: a new
-    ``HTTPAdapter()``, which does not retry); the rest are the fields of ``perdure.integrations.Options``. Requests in
+    ``HTTPAdapter()``, which does not retry); the rest are fields of ``perdure.integrations.Options``. Requests in
     a ``perdure.integrations.override`` block are treated otherwise. Bodies of requests that do not stream are read
     inside the attempt.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perdure.integrations.answers import Judge
 
-__all__ = ["Seen", "achained", "aonce", "chained", "copy_of", "once", "source"]
+__all__ = ["Seen", "achained", "aonce", "chained", "copy_of", "is_long", "once", "source"]
 
 
 class Seen:
@@ -40,6 +40,14 @@ class Seen:
         if self.size > self.limit:
             return False
         return self.scope == Scope.WHOLE or not self.judge.is_enough(self.body)
+
+
+def is_long(response: Any, limit: int) -> bool:
+    """Whether it is a failure with a body that nobody would look at in part: it is left to the caller unread."""
+    if response.status_code < 400:
+        return False
+    length = response.headers.get("content-length", "")
+    return length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limit)
 
 
 def copy_of(raw: bytes, response: Any, limit: int) -> bytes:
@@ -116,6 +124,8 @@ def chained(base: type, seen: Seen, rest: Any, stream: Any) -> Any:
             yield from rest
 
         def close(self) -> None:
+            if hasattr(rest, "close"):  # a generator: nobody else will end it
+                rest.close()
             stream.close()
 
     return Chained()
@@ -134,6 +144,8 @@ def achained(base: type, seen: Seen, rest: Any, stream: Any) -> Any:
                 yield part
 
         async def aclose(self) -> None:
+            if hasattr(rest, "aclose"):
+                await rest.aclose()
             await stream.aclose()
 
     return Chained()

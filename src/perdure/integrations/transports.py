@@ -6,15 +6,13 @@ Whatever else there is (time to hand over, a file as its body, a key, an overrid
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from perdure.engine import responses
 from perdure.engine.ambient import ENDS
 from perdure.errors import FaultyResponse
 from perdure.faults import Safety
 from perdure.faults.safety import REPLAYABLE
 from perdure.integrations import streams
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, safety_of_request, shortest
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import KEPT, Lines
 from perdure.integrations.options import OVERRIDE, Override
 from perdure.policies import Retry
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from perdure.integrations.answers import Judge
     from perdure.integrations.options import Options
 
-__all__ = ["EXTENSION", "WHOLE", "Base", "Common", "ends", "given", "guard", "overrides", "timed"]
+__all__ = ["EXTENSION", "WHOLE", "Base", "Common", "ends", "guard", "overrides", "timed"]
 
 EXTENSION = "perdure"
 """The request's extension that says how it is treated: ``client.get(url, extensions={"perdure": {...}})``."""
@@ -99,20 +97,26 @@ class Common:
     def _claimed(self, exchange: Exchange, claim: Any) -> None:
         """Put the key on the request itself: the client copies its headers when it follows a redirect."""
         exchange.claim = claim
-        if claim is not None:
-            exchange.request.headers.update(claim.headers)
-            exchange.before = (exchange.request.headers.raw, exchange.before[1])
+        if claim is None:
+            return
+        request = exchange.request
+        if claim.body is not None and claim.body != self._body(request):
+            request.stream = self._bytes(claim.body)
+            request.headers["content-length"] = str(len(claim.body))
+        request.headers.update(claim.headers)
+        exchange.before = (request.headers.raw, exchange.before[1])
+
+    def _body(self, request: Any) -> bytes | None:
+        return request.stream._stream if type(request.stream) is self._bytes else None
 
     def _asked(self, exchange: Exchange) -> dict[str, Any]:
         """What is asked of ``Keys.claim``."""
         request = exchange.request
-        body = request.stream._stream if type(request.stream) is self._bytes else None
-        url = str(request.url)
         return {
             "method": request.method,
-            "url": url,
+            "url": str(request.url),
             "headers": request.headers,
-            "body": body,
+            "body": self._body(request),
             **exchange.keyed,
         }
 
@@ -121,7 +125,7 @@ class Common:
         request, lines = exchange.request, self._lines
         url = request.url
         origin = origin_of(url.scheme, url.host, url.port)
-        safety = safety_of_request(request.method, request.headers.__contains__)
+        safety = exchange.safety(request.method, request.headers.__contains__)
         return lines.send(exchange, request.method, origin, safety)
 
     def _begin(self, exchange: Exchange) -> Any:
@@ -188,7 +192,7 @@ class Base(Common):
             response = inner(request)
             if reads or WHOLE in request.extensions:
                 self._read(response)
-            return self._judged(request, response, exchange.judge)
+            return self._judged(request, response, exchange.judge())
 
         self._prepare(library, policy, options, quick, full)
 
@@ -249,6 +253,8 @@ class Base(Common):
     def _peek(self, response: Any, limit: int, judge: Judge, scope: str) -> tuple[bytes, bool]:
         """A copy of the body as far as the limit; the response keeps all of it."""
         stream = response.stream
+        if streams.is_long(response, limit):
+            return b"", False
         if type(stream) is self._bytes:
             return streams.copy_of(stream._stream, response, limit), len(stream._stream) <= limit
         seen, chunks = streams.Seen(limit, judge, scope, response), iter(stream)
@@ -298,11 +304,6 @@ def timed(policy: Any, timeout: Callable[..., Any], arguments: dict[str, Any]) -
         **arguments,
         "timeout": timeout(connect=timeouts.connect, read=read, write=read, pool=timeouts.connect),
     }
-
-
-def given(options: Options | None) -> dict[str, Any]:
-    """Options as the keyword arguments that made them."""
-    return {} if options is None else {one.name: getattr(options, one.name) for one in fields(options)}
 
 
 def _close(response: Any) -> None:

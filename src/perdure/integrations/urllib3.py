@@ -1,7 +1,7 @@
 """perdure for urllib3: a pool manager whose requests go under a policy.
 
-    http = perdure.integrations.urllib3.PoolManager(payments)
-    http.request("GET", "https://api.example.com/orders/17")
+http = perdure.integrations.urllib3.PoolManager(payments)
+http.request("GET", "https://api.example.com/orders/17")
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.answers import Scope
 from perdure.integrations.bodies import Source, once_of, source_of
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, safety_of_request, shortest
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import Lines
 from perdure.integrations.options import OVERRIDE, Options
 
@@ -34,9 +34,9 @@ __all__ = ["PoolManager", "guard"]
 class PoolManager(urllib3.PoolManager):
     """A ``urllib3.PoolManager`` that sends everything under a policy; urllib3 itself does not retry then.
 
-    ``policy`` is a Dependency, a view of one, or a Retry; ``options`` are those of the integration; the rest are the
-    arguments of ``urllib3.PoolManager``. Of ``retries=``, only what it says about redirects counts. Requests in a
-    ``perdure.integrations.override`` block are treated otherwise. Thread safe.
+    ``policy`` is a Dependency, a view of one, or a Retry; ``options`` are those of the integration; the rest are
+    the arguments of ``urllib3.PoolManager``. Of ``retries=``, only what it says about redirects counts. Requests in
+    a ``perdure.integrations.override`` block are treated otherwise. Thread safe.
 
     Raises ConfigError for values that cannot work.
     """
@@ -49,7 +49,7 @@ class PoolManager(urllib3.PoolManager):
 
     def urlopen(self, method: str, url: str, redirect: bool = True, **given: Any) -> Any:  # noqa: FBT001, FBT002
         """See ``urllib3.PoolManager.urlopen``."""
-        return super().urlopen(method, url, redirect, **_with_position(given))
+        return super().urlopen(method, url, redirect, **_for_redirects(self, given))
 
 
 def guard(
@@ -64,21 +64,27 @@ def guard(
     plain = manager.urlopen
 
     def urlopen(method: str, url: str, redirect: bool = True, **given: Any) -> Any:  # noqa: FBT001, FBT002
-        return plain(method, url, redirect, **_with_position(given))
+        return plain(method, url, redirect, **_for_redirects(manager, given))
 
     manager.urlopen = urlopen  # type: ignore[method-assign] # of this one manager
     return manager
 
 
-def _with_position(given: dict[str, Any]) -> dict[str, Any]:
-    """Note where a file stands, so that a redirect sends the same part of it, and what can be sent once only."""
+def _for_redirects(manager: urllib3.PoolManager, given: dict[str, Any]) -> dict[str, Any]:
+    """What a request that is redirected has to take along: where its file stood, and the key it was given."""
+    given["headers"] = _Headers(manager.headers if given.get("headers") is None else given["headers"])
     body = given.get("body")
-    if body is None or given.get("body_pos") is not None:
-        return given
-    source = source_of(body)
-    if source.once is not None:
-        return {**given, "body": once_of(body, source)}
-    return {**given, "body_pos": set_file_position(body, None)} if hasattr(body, "tell") else given
+    if body is not None and given.get("body_pos") is None:
+        source = source_of(body)
+        if source.once is not None:
+            given["body"] = once_of(body, source)
+        elif hasattr(body, "tell"):
+            given["body_pos"] = set_file_position(body, None)
+    return given
+
+
+class _Headers(urllib3.HTTPHeaderDict):
+    """The headers of one request to a manager, kept over redirects."""
 
 
 def _put_under(manager: urllib3.PoolManager, policy: Any, options: Options) -> None:
@@ -112,7 +118,9 @@ class _Request:
 
     __slots__ = ("body", "given", "headers", "method", "pool", "url")
 
-    def __init__(self, pool: Any, method: str, url: str, body: Any, headers: Any, given: dict[str, Any]) -> None:
+    def __init__(
+        self, pool: Any, method: str, url: str, body: Any, headers: Any, given: dict[str, Any]
+    ) -> None:
         self.pool, self.method, self.url = pool, method, url
         self.body, self.headers, self.given = body, headers, given
 
@@ -127,14 +135,15 @@ class _Sender:
 
     def send(self, pool: Any, method: str, url: str, body: Any, headers: Any, given: dict[str, Any]) -> Any:
         """Send a request under the policy; the last response where attempts are used up."""
-        headers = urllib3.HTTPHeaderDict(pool.headers if headers is None else headers)
+        if not isinstance(headers, _Headers):
+            headers = _Headers(pool.headers if headers is None else headers)
         source = _source(body, given.pop("body_pos", None))
         exchange = Exchange(
             self._lines, _Request(pool, method, url, body, headers, given), source, OVERRIDE.get()
         )
         self._claim(exchange)
         origin = origin_of(pool.scheme, pool.host, pool.port)
-        safety = safety_of_request(method, headers.__contains__)
+        safety = exchange.safety(method, headers.__contains__)
         try:
             response = self._lines.send(exchange, method.upper(), origin, safety)
         except FaultyResponse as faulty:
@@ -176,7 +185,8 @@ class _Sender:
             own = Timeout.from_float(given["timeout"]) if "timeout" in given else request.pool.timeout
             own = own if isinstance(own, Timeout) else request.pool.timeout
             given["timeout"] = Timeout(
-                connect=shortest(_number(own.connect_timeout), connect), read=shortest(_number(own.read_timeout), read)
+                connect=shortest(_number(own.connect_timeout), connect),
+                read=shortest(_number(own.read_timeout), read),
             )
         response = request.pool.once(request.method, request.url, request.body, headers, **given)
         if exchange.options.whole:
@@ -184,7 +194,7 @@ class _Sender:
         return self._judged(exchange, response)
 
     def _judged(self, exchange: Exchange, response: Any) -> Any:
-        judge, status, method = exchange.judge, response.status, exchange.request.method
+        judge, status, method = exchange.judge(), response.status, exchange.request.method
         scope = judge.scope(status, method)
         if scope is None and status not in judge.watched:
             return response

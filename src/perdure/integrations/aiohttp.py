@@ -1,0 +1,217 @@
+"""perdure for aiohttp: a client middleware, and sessions that have it.
+
+async with perdure.integrations.aiohttp.session(payments) as session:
+response = await session.get("https://api.example.com/orders/17")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakKeyDictionary
+
+import aiohttp
+
+from perdure.colour import OneShot
+from perdure.engine import responses
+from perdure.errors import FaultyResponse
+from perdure.integrations.answers import Scope
+from perdure.integrations.bodies import PLAIN, Source
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of
+from perdure.integrations.lines import Lines
+from perdure.integrations.options import OVERRIDE, Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any, Unpack
+
+    from perdure.dependency import Dependency, View
+    from perdure.integrations.answers import Judge
+    from perdure.integrations.options import Given
+    from perdure.policies import Retry
+
+    Handler = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
+
+__all__ = ["Middleware", "session"]
+
+
+class Middleware:
+    """Sends each request under a policy: ``aiohttp.ClientSession(middlewares=[Middleware(payments)])``.
+
+    ``policy`` is a Dependency, a view of one, or a Retry; the rest are the fields of
+    ``perdure.integrations.Options``. Requests in a ``perdure.integrations.override`` block are treated otherwise.
+    Attempts are bounded by ``connect`` + ``read`` of the dependency's
+    timeouts, as aiohttp takes no timeouts for one attempt. It should be the first of several middlewares.
+
+    Raises ConfigError for values that cannot work. Task safe: one serves any number of sessions and loops.
+    """
+
+    def __init__(self, policy: Dependency | View | Retry, **options: Unpack[Given]) -> None:
+        async def full(exchange: Exchange, _: Any = None) -> Any:
+            return await self._attempt(exchange)
+
+        self._lines = Lines(policy, Options(**options), full, full)
+        # What the call that a task makes came to so far: a redirect, or aiohttp's own repetition, comes here again.
+        self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
+        responses.KINDS[aiohttp.ClientResponse] = (aiohttp.ClientResponse.close, None)
+
+    async def __call__(self, request: aiohttp.ClientRequest, handler: Handler) -> aiohttp.ClientResponse:
+        """Send a request under the policy; the last response where attempts are used up."""
+        before = self._call_of(request)
+        if before.error is not None:
+            raise before.error  # aiohttp would send an idempotent request once more after a lost connection
+        exchange = Exchange(self._lines, request, _source(request), OVERRIDE.get())
+        exchange.before = (handler, request.headers.copy())
+        await self._claim(exchange, before)
+        url = request.url
+        origin = origin_of(url.scheme, url.host or "", url.port)
+        safety = exchange.safety(request.method, request.headers.__contains__)
+        try:
+            response = await self._lines.send(exchange, request.method, origin, safety)
+        except FaultyResponse as faulty:
+            failed = faulty
+        except BaseException as error:
+            await exchange.afailed(error)
+            before.error = error if isinstance(error, Exception) else None
+            raise
+        else:
+            await exchange.asettle(response.status, response.headers)
+            return response  # type: ignore[no-any-return] # what the handler gave
+        await exchange.asettle(failed.status, failed.response.headers)
+        return _ended(failed, exchange.options)  # type: ignore[no-any-return] # as above
+
+    def _call_of(self, request: Any) -> _Call:
+        task, mark = asyncio.current_task(), getattr(request, "_traces", None)
+        call = self._calls.get(task)
+        if call is None or mark is None or call.mark is not mark:
+            call = _Call(mark)
+            if task is not None:
+                self._calls[task] = call
+        return call
+
+    async def _claim(self, exchange: Exchange, before: _Call) -> None:
+        """Give an unsafe request its key, the same one after a redirect."""
+        keys, request = exchange.options.idempotency, exchange.request
+        if keys is None:
+            return
+        if before.claim is None:
+            body = getattr(request.body, "_value", request.body)
+            before.claim = await keys.aclaim(
+                method=request.method,
+                url=str(request.url),
+                headers=request.headers,
+                body=body if isinstance(body, bytes) else None,
+                **exchange.keyed,
+            )
+        exchange.claim = claim = before.claim
+        if claim is not None:
+            request.headers.update(claim.headers)
+            if claim.body is not None and not before.is_rewritten:
+                before.is_rewritten = True
+                await request.update_body(claim.body)
+            exchange.before = (exchange.before[0], request.headers.copy())
+
+    async def _attempt(self, exchange: Exchange) -> Any:
+        exchange.begin_attempt()
+        request, (handler, headers) = exchange.request, exchange.before
+        if exchange.number > 1:
+            request.headers.clear()
+            request.headers.extend(headers)
+        if exchange.options.announce:
+            request.headers.update(exchange.announced())
+        try:
+            response = await handler(request)
+            if exchange.options.whole:
+                await response.read()
+        finally:
+            once = exchange.source.once
+            if once is not None:
+                once.is_begun = bool(request.body) and request.body.consumed
+        return await self._judged(exchange, response)
+
+    async def _judged(self, exchange: Exchange, response: Any) -> Any:
+        judge, status, method = exchange.judge(), response.status, exchange.request.method
+        scope = judge.scope(status, method)
+        if scope is None and status not in judge.watched:
+            return response
+        body, complete = await _peek(response, exchange.options.peek, judge, scope)
+        fault = judge.fault(status, response.headers, method, body, complete=complete)
+        if fault is None:
+            return response
+        raise FaultyResponse(fault.why, response, status=status, fault=fault, close=response.close)
+
+
+class _Call:
+    """What is remembered of one call of a session; ``mark`` is the list that it makes for itself."""
+
+    __slots__ = ("claim", "error", "is_rewritten", "mark")
+
+    def __init__(self, mark: object) -> None:
+        self.mark = mark
+        self.claim: Any = None
+        self.error: Exception | None = None
+        self.is_rewritten = False
+
+
+def session(
+    policy: Dependency | View | Retry, *, options: Options | None = None, **arguments: Any
+) -> aiohttp.ClientSession:
+    """A session that sends everything under the policy; ``arguments`` are those of ``aiohttp.ClientSession``.
+
+    Its middlewares are the policy's and then the given ones. The caller's to close; of one loop, as sessions are.
+    """
+    given = (options or Options()).given()
+    own = arguments.pop("middlewares", ())
+    return aiohttp.ClientSession(middlewares=(Middleware(policy, **given), *own), **arguments)
+
+
+def _source(request: Any) -> Source:
+    """How the body can be sent again: aiohttp's payloads put themselves back, or say that they cannot."""
+    body = request.body
+    return Source(once=OneShot()) if hasattr(body, "consumed") else PLAIN
+
+
+async def _peek(response: Any, limit: int, judge: Judge, scope: str | None) -> tuple[bytes, bool]:
+    """A copy of the body as far as the limit; the response keeps all of it."""
+    if scope is None:
+        return b"", True
+    if response._body is not None:
+        return response._body[:limit], len(response._body) <= limit
+    stream, parts, size = response.content, list[bytes](), 0
+    try:
+        while size <= limit and not stream.at_eof():
+            parts.append(await stream.readany())
+            size += len(parts[-1])
+            if scope == Scope.START and judge.is_enough(b"".join(parts)):
+                break
+    except Exception:  # noqa: BLE001, S110 - whoever reads the response will meet it
+        pass
+    body = b"".join(parts)
+    _put_back(stream, body)
+    return body[:limit], size <= limit and response.content.is_eof()
+
+
+def _put_back(stream: Any, data: bytes) -> None:
+    """What StreamReader.unread_data did, which aiohttp gives up without giving anything in its place."""
+    if data:
+        stream._size += len(data)
+        stream._cursor -= len(data)
+        stream._buffer.appendleft(data)
+
+
+def _ended(faulty: FaultyResponse, options: Options) -> Any:
+    response = keep_trail(faulty)
+    if not options.raise_on_exhausted:
+        return response
+    if faulty.status is None or faulty.status < 400:
+        raise faulty
+    error = aiohttp.ClientResponseError(
+        response.request_info,
+        response.history,
+        status=response.status,
+        message=str(faulty),
+        headers=response.headers,
+    )
+    error.__dict__.update(faulty.__dict__)  # the record of its attempts
+    response.close()
+    raise error from None
