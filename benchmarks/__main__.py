@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import fresh, fresh_rows, lineups, machine, page, report, suites
+from benchmarks.results import chapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +59,7 @@ def measure(wanted: Callable[[str], bool], settings: suites.Settings) -> dict[st
         "seconds": round(monotonic() - begin, 1),
         "versions": lineups.versions(),
         "notes": lineups.notes(),
-        "rows": [table.as_dict() for table in sorted(tables, key=lambda table: table.id[0])],
+        "rows": [table.as_dict() for table in sorted(tables, key=lambda table: chapter_of(table.id))],
     }
 
 
@@ -79,17 +80,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _chooser(patterns: list[str]) -> Callable[[str], bool]:
-    """A pattern is a glob over the row's id, or its beginning."""
+    """A pattern is a glob over the row's id, or its beginning; of 1 that is not 10."""
 
     def wanted(row_id: str) -> bool:
-        return not patterns or any(row_id.startswith(one) or fnmatchcase(row_id, one) for one in patterns)
+        return not patterns or any(_begins(row_id, one) or fnmatchcase(row_id, one) for one in patterns)
 
     return wanted
 
 
+def _begins(row_id: str, pattern: str) -> bool:
+    return row_id.startswith(pattern) and not (pattern.isdigit() and row_id[len(pattern)].isdigit())
+
+
 def _list(wanted: Callable[[str], bool]) -> None:
-    every: tuple[Row | FreshRow, ...] = (*suites.HOT_ROWS, *fresh_rows.ROWS)
-    for row in sorted(every, key=lambda one: one.id[0]):
+    every: tuple[Row | FreshRow, ...] = (*suites.TIMED_ROWS, *fresh_rows.ROWS)
+    for row in sorted(every, key=lambda one: chapter_of(one.id)):
         if not wanted(row.id):
             continue
         goal = "" if row.goal is None else f"  (goal {row.goal:g})"

@@ -10,7 +10,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import http_checks
+from benchmarks.aiohttp_contenders import SessionPlan
 from benchmarks.breakers import BreakerPlan
+from benchmarks.http_contenders import HttpPlan
 from benchmarks.opening import NeverOpened, error_of, open_breaker
 from benchmarks.waits import removed
 
@@ -24,10 +27,14 @@ _NO_RETRY = {"bare", "try only"}
 _NO_TIMEOUT = {"hand loop", "hand loop + deadline", "hand retry + breaker"}
 
 
-def check(contender: Contender, plan: Plan | BreakerPlan | StackPlan, loop: asyncio.AbstractEventLoop) -> str:
+def check(contender: Contender, plan: Any, loop: asyncio.AbstractEventLoop) -> str:
     """Give what this contender does differently from what the plan says, or an empty text."""
     if contender.name in _NO_RETRY:
         return ""
+    if isinstance(plan, HttpPlan):
+        return http_checks.httpx(contender, plan, loop)
+    if isinstance(plan, SessionPlan):
+        return http_checks.aiohttp(contender, plan, loop)
     if isinstance(plan, BreakerPlan):
         return _opens(contender, plan, loop)
     return "; ".join(filter(None, (_attempts(contender, plan, loop), _timeout(contender, plan, loop))))

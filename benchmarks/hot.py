@@ -188,7 +188,7 @@ def _timing_code(calls: Calls, colour: str) -> Callable[..., Any]:
     else:
         template, indent = _ASYNC if colour == "async" else _SYNC, "\n        "
     source = template.format(names=", ".join(names), calls=indent.join(lines), threads=calls.threads)
-    namespace: dict[str, Any] = {"repeat": repeat, "Thread": Thread}
+    namespace: dict[str, Any] = {"repeat": repeat, "Thread": Thread, **(calls.given() if calls.given else {})}
     exec(compile(source, "<timing loop>", "exec"), namespace)  # noqa: S102 - our own text, see above
     return namespace["timed"]  # type: ignore[no-any-return]
 

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from benchmarks.aiohttp_contenders import AIOHTTP
 from benchmarks.breakers import BREAKERS
 from benchmarks.contenders import CONTENDERS, version_of
+from benchmarks.http_contenders import HTTP
 from benchmarks.stacks import STACKS
 
 if TYPE_CHECKING:
     from benchmarks.contenders import Contender
 
-Lineup = Literal["retry", "breaker", "stack"]
-LINEUPS: dict[Lineup, dict[str, Contender]] = {"retry": CONTENDERS, "breaker": BREAKERS, "stack": STACKS}
+Lineup = Literal["retry", "breaker", "stack", "http", "aiohttp"]
+LINEUPS: dict[Lineup, dict[str, Contender]] = {
+    "retry": CONTENDERS,
+    "breaker": BREAKERS,
+    "stack": STACKS,
+    "http": HTTP,
+    "aiohttp": AIOHTTP,
+}
+CLIENTS = ("httpx", "aiohttp")
+"""What the requests of rows 10 are made with."""
 
 
 def is_library(name: str) -> bool:
@@ -39,4 +49,5 @@ def versions() -> dict[str, str]:
         for distribution in (contender.distribution or "").split(" + ")
         if distribution
     )
+    names |= dict.fromkeys(CLIENTS)
     return {name: version_of(name) or "not installed" for name in names}

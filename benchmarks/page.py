@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import goals, machine_line, number, versions_line
+from benchmarks.results import chapter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,15 +15,16 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 _CHAPTERS = {
-    "1": "Sync, success",
-    "2": "Async, success",
-    "3": "Failing twice, then succeeding",
-    "4": "Async with an attempt timeout of 30 s",
-    "5": "Waiting tasks",
-    "6": "Imports",
-    "7": "Decorated functions",
-    "8": "A breaker",
-    "9": "Whole stacks",
+    1: "Sync, success",
+    2: "Async, success",
+    3: "Failing twice, then succeeding",
+    4: "Async with an attempt timeout of 30 s",
+    5: "Waiting tasks",
+    6: "Imports",
+    7: "Decorated functions",
+    8: "A breaker",
+    9: "Whole stacks",
+    10: "HTTP requests",
 }
 
 
@@ -52,7 +54,7 @@ def markdown(result: dict[str, Any]) -> str:
         _pipes([headings, *goals(result)]),
         _not_met(result),
     ]
-    for number_of, tables in groupby(result["rows"], key=lambda table: table["id"][0]):
+    for number_of, tables in groupby(result["rows"], key=lambda table: chapter_of(table["id"])):
         parts += [f"### {number_of}. {_CHAPTERS[number_of]}", *_chapter(list(tables))]
     remarks = [f"- {name}: {text}" for name, text in _remarks(result)]
     if remarks:

@@ -9,6 +9,11 @@ from typing import Any, Literal
 SUBJECT = "perdure"
 
 
+def chapter_of(row_id: str) -> int:
+    """The number of a row's chapter, which its id begins with."""
+    return int(row_id.partition(".")[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """The samples of one contender, in the table's unit; or why there are none."""
@@ -59,8 +64,10 @@ class Table:
                 "min": round(min(figure.samples), 3),
                 "max": round(max(figure.samples), 3),
                 "samples": len(figure.samples),
-                "ratio": round(middle / median(base), 4) if base else None,
-                "ratio_of_best": round(min(figure.samples) / min(base), 4) if base else None,
+                "ratio": round(middle / median(base), 4) if base and median(base) > 0 else None,
+                "ratio_of_best": round(min(figure.samples) / min(base), 4)
+                if base and min(base) > 0
+                else None,
             }
         if figure.absent:
             answer["absent"] = figure.absent

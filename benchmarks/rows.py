@@ -6,7 +6,7 @@ Breakers and whole stacks have their own, ``breaker_rows``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import targets
 from benchmarks.contenders import PEERS, Plan
@@ -14,7 +14,9 @@ from benchmarks.contenders import PEERS, Plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from benchmarks.aiohttp_contenders import SessionPlan
     from benchmarks.breakers import BreakerPlan
+    from benchmarks.http_contenders import HttpPlan
     from benchmarks.lineups import Lineup
     from benchmarks.stacks import StackPlan
 
@@ -24,7 +26,7 @@ class Calls:
     """How the timed code calls: with which arguments, how many functions in turn, how often per pass.
 
     Ten calls stand in the loop's body, so that the loop itself does not blur what a call costs. ``threads`` run
-    that loop at once; ``refused`` calls raise, and the loop catches it.
+    that loop at once; ``refused`` calls raise, and the loop catches it. ``given`` makes what the arguments name.
     """
 
     arguments: str
@@ -32,6 +34,7 @@ class Calls:
     times: int = 10
     threads: int = 1
     refused: bool = False
+    given: Callable[[], dict[str, Any]] | None = None
 
 
 POSITIONAL = Calls("(1)")
@@ -43,13 +46,14 @@ IN_TURN = Calls("(1)", functions=32, times=1)
 class Row:
     """One row of the table. ``goal`` is the ratio perdure has to reach; ``None``: nothing was promised.
 
-    ``weight``: so many times as long as on other rows a contender runs in each round.
+    ``weight``: so many times as long as on other rows a contender runs in each round. ``above``: the contender
+    whose time is taken off that of all others, round by round; the figures, and the goal, are what is left, in us.
     """
 
     id: str
     title: str
-    plan: Plan | BreakerPlan | StackPlan
-    target: Callable[[], targets.Function]
+    plan: Plan | BreakerPlan | StackPlan | HttpPlan | SessionPlan
+    target: Callable[[], Any]
     baseline: str
     contenders: tuple[str, ...]
     goal: float | None = None
@@ -57,6 +61,7 @@ class Row:
     logging: bool = True
     lineup: Lineup = "retry"
     weight: float = 1.0
+    above: str | None = None
 
 
 _LOOPS = ("hand loop", "bare", "try only", "perdure")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, cast
 
-from benchmarks import breaker_rows, hot, imports, rows
+from benchmarks import aiohttp_contenders, breaker_rows, hot, http_rows, http_server, imports, rows
 from benchmarks.fresh import ChildFailed, run_module
 from benchmarks.fresh_rows import FOOTPRINT_ROWS, IMPORT_ROWS, OUTAGE_ROWS, SLOW_WAITERS, WAITING_ROWS
 from benchmarks.results import Figure, Table
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from benchmarks.fresh_rows import FreshRow
+    from benchmarks.hot import Lane
+    from benchmarks.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +38,66 @@ class Settings:
 FULL = Settings(41, 0.003, 21, 100_000, 3, 5_000, 3, 100_000, 3)
 QUICK = Settings(11, 0.001, 5, 10_000, 1, 2_000, 1, 50_000, 1)
 HOT_ROWS = (*rows.ROWS, *breaker_rows.ROWS)
+TIMED_ROWS = (*HOT_ROWS, *http_rows.ROWS)
 
 
 def hot_tables(
     wanted: Callable[[str], bool], settings: Settings, progress: Callable[[str], None]
 ) -> list[Table]:
     """Rows 1 to 4, and most of 8 and 9."""
-    due = [row for row in HOT_ROWS if wanted(row.id)]
+    return _timed_tables([row for row in HOT_ROWS if wanted(row.id)], settings, progress)
+
+
+def http_tables(
+    wanted: Callable[[str], bool], settings: Settings, progress: Callable[[str], None]
+) -> list[Table]:
+    """Row 10: by themselves, so that what the clients load and leave open is not there while others are timed."""
+    try:
+        return _timed_tables([row for row in http_rows.ROWS if wanted(row.id)], settings, progress)
+    finally:
+        http_server.stop()
+
+
+def _timed_tables(due: list[Row], settings: Settings, progress: Callable[[str], None]) -> list[Table]:
+    """Run these rows in turns and give their tables."""
     loop = asyncio.new_event_loop()
     try:
         progress("checking that all contenders do the same")
         lanes, absent = hot.prepare(due, loop)
         hot.measure(lanes, loop, rounds=settings.rounds, budget=settings.budget, progress=progress)
+        loop.run_until_complete(aiohttp_contenders.close())
     finally:
         loop.close()
-    figures: dict[tuple[str, str], Figure] = {}
-    for lane in lanes:
-        samples = tuple(sample * 1e9 for sample in lane.samples)
-        figures[lane.row.id, lane.contender.name] = Figure(lane.contender.name, samples, lane.remark)
+    timed = {(lane.row.id, lane.contender.name): lane for lane in lanes}
+    figures = {at: _timed_figure(lane, timed) for at, lane in timed.items()}
     for gone in absent:
         figures[gone.row.id, gone.contender.name] = Figure(gone.contender.name, absent=gone.reason)
     return [
         Table(
             row.id,
             row.title,
-            "ns",
+            "us" if row.above else "ns",
             tuple(figures[row.id, name] for name in row.contenders),
             row.baseline,
             row.goal,
+            "value" if row.above else "ratio",
         )
         for row in due
     ]
+
+
+def _timed_figure(lane: Lane, timed: dict[tuple[str, str], Lane]) -> Figure:
+    """The samples in ns; or in us and above the bare call, each set against the bare one of its own round."""
+    row, name = lane.row, lane.contender.name
+    if row.above is None:
+        return Figure(name, tuple(sample * 1e9 for sample in lane.samples), lane.remark)
+    bare = timed.get((row.id, row.above))
+    if bare is None:
+        return Figure(name, absent=f"nothing to take off: {row.above} was not measured")
+    if bare is lane:
+        return Figure(name, absent=f"{median(lane.samples) * 1e6:.1f} us, taken off all others")
+    samples = tuple((own - other) * 1e6 for own, other in zip(lane.samples, bare.samples, strict=True))
+    return Figure(name, samples, lane.remark)
 
 
 def waiting_tables(
@@ -171,4 +203,4 @@ def _fresh_table(row: FreshRow, answers: dict[tuple[str, str], list[dict[str, An
     return Table(row.id, title, row.unit, tuple(figures), row.baseline, row.goal, row.goal_of)
 
 
-SUITES = (hot_tables, waiting_tables, import_tables, footprint_tables, outage_tables)
+SUITES = (hot_tables, waiting_tables, import_tables, footprint_tables, outage_tables, http_tables)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = {
-    "test": ("build", "test"),
-    "check": ("build", "test", "check"),
+    "test": ("build", "test", "http", "clients"),
+    "older": ("build", "test", "http"),
+    "niquests": ("build", "test", "niquests"),
+    "check": ("build", "test", "http", "check"),
     "bench": ("build", "bench"),
 }
 # -qq: with less, a mirror that lacks something says so once per package.

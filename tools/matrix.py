@@ -1,6 +1,6 @@
 """Run the test suite on every supported Python of this machine.
 
-    python tools/matrix.py                    all of them; branch coverage on the newest
+    python tools/matrix.py                    all of them; branch coverage and all client libraries on the newest
     python tools/matrix.py ARGUMENTS...       these pytest arguments, on the newest only, without coverage
 
 The newest one runs in view. The others run beside it, one per core, into .build/; how each ended is shown last.
@@ -30,6 +30,8 @@ LIMIT = 900
 CORES = threading.Semaphore(max(2, os.cpu_count() or 1))
 """Who tests holds one; two at least, since some tests wait for other processes."""
 
+NIQUESTS = ("tests/niquests", "tests/integration/test_clients.py", "tests/integration/test_clients_keyed.py")
+
 Code = int
 Command = list["str | Path"]
 
@@ -44,8 +46,10 @@ def main() -> Code:
     with ThreadPoolExecutor() as pool:
         with CORES:
             waiting = [pool.submit(_beside, python) for python in others]
+            last = pool.submit(_niquests, newest)
             code = _in_view(newest)
         codes = [future.result() for future in waiting]
+        code = code or last.result()
     coverage = 0 if code else _run([environment.ROOT / ".venv/bin/coverage", "report"])
     if coverage:
         print("branch coverage: FAILED, below fail_under in pyproject.toml")
@@ -69,15 +73,33 @@ def _in_view(python: interpreters.Interpreter) -> Code:
 def _beside(python: interpreters.Interpreter) -> Code:
     """Run without the cache that `pytest --lf` reads: it is that of the run in view."""
     with CORES:
-        bin_ = environment.ready("test", python, f".venv-{python.minor}")
+        bin_ = environment.ready("older", python, f".venv-{python.minor}")
         return _logged(python, [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider"], in_view=False)
+
+
+def _niquests(python: interpreters.Interpreter) -> Code:
+    """Run what is about niquests: it takes the place of urllib3, so nothing else can be installed beside it."""
+    with CORES:
+        bin_ = environment.ready("niquests", python, ".venv-niquests")
+        command: Command = [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider", *NIQUESTS]
+        with (BUILD / "test-niquests.log").open("wb") as log:
+            code = subprocess.run(
+                command, cwd=environment.ROOT, stdout=log, stderr=subprocess.STDOUT, check=False, timeout=LIMIT
+            ).returncode
+    said = (BUILD / "test-niquests.log").read_text(errors="replace").rstrip().splitlines()
+    print(f"niquests: tested, {f'FAILED (exit code {code})' if code else 'passed'}")
+    print("\n".join(said[-100 if code else -1 :]), flush=True)
+    return code
 
 
 def _logged(python: interpreters.Interpreter, command: Command, *, in_view: bool) -> Code:
     """Run into a log file, not a pipe, so that nothing a test left running can hold this up; at most LIMIT."""
     end = time.monotonic() + LIMIT
     with _log(python).open("wb", buffering=0) as log, _log(python).open("rb") as said:
-        process = subprocess.Popen(command, cwd=environment.ROOT, stdout=log, stderr=subprocess.STDOUT)
+        wanted = {"PERDURE_TEST_CLIENTS": "all"} if in_view else {}
+        process = subprocess.Popen(
+            command, cwd=environment.ROOT, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **wanted}
+        )
         while process.poll() is None:
             time.sleep(0.1)
             if time.monotonic() > end:

@@ -66,6 +66,7 @@ def test_a_run_that_succeeds_at_once_loads_nothing_slow(perdure: Perdure) -> Non
         check=True,
     )
     slow = {
+        "httpx",
         "asyncio",
         "json",
         "logging",

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure.faults import hints, retry_after
+from perdure.faults.delays import http_date
 from perdure.faults.hints import LONGEST, asked_delay
 
 if TYPE_CHECKING:
@@ -70,7 +71,24 @@ VALUES: list[tuple[str, float | None]] = [
     ("null", None),
     ("\0", None),
     ("60\0", None),
-    ("1m30s", None),
+    # Durations of Go are no part of the standard: GitHub has been seen to send "1m0s" (urllib3/urllib3#1822).
+    ("1m30s", 90),
+    ("1m0s", 60),
+    ("23h47m36.648s", 85_656.648),
+    ("17ms", 0.017),
+    ("60s", 60),
+    ("60s, 2m", 120),
+    ("0s", None),
+    ("-1m", None),
+    ("1m30", None),
+    ("1M", None),
+    ("m", None),
+    ("1..5s", None),
+    ("1m 30s", None),
+    ("9" * 17 + "h", None),
+    ("9" * 16 + "h", OVER_ANY_CAP),
+    ("1s" * 40, None),
+    ("PT30S", None),
     ("30 s", None),
     ("٣٠", None),
     ("²", None),
@@ -97,6 +115,8 @@ VALUES: list[tuple[str, float | None]] = [
     ("1796046303.0", 60),
     ("1796046000", None),
     ("1000000001", 1_000_000_001),
+    (str(1_796_046_243 + 366 * 86_400 - 1), 366 * 86_400 - 1),
+    (str(1_796_046_243 + 366 * 86_400), 1_796_046_243 + 366 * 86_400),
     ("Fri, 31 Dec 9999 23:59:59 GMT", OVER_ANY_CAP),
     ("Mon, 30 Nov 2026 13:44:60 GMT", 56),
     ("Mon, 30 Nov 2026 13:44:61 GMT", None),
@@ -131,6 +151,10 @@ def test_two_digit_years_follow_the_rule_of_the_standard() -> None:
     assert at("77") == 0.0  # 1977: 2077 is more than 50 years ahead
     assert at("26") == 0.0
     assert at("27") == 365 * 86_400
+
+
+def test_the_century_is_known_even_where_the_clock_is_beyond_all_years() -> None:
+    assert http_date("Monday, 30-Nov-26 13:44:03 GMT", 1e300) == pytest.approx(NOW, abs=1)
 
 
 @pytest.mark.parametrize(("value", "asked"), [("0", 0.0), (imf(-5), 0.0), ("1796046000", 0.0), ("-1", None)])
@@ -251,6 +275,12 @@ def test_a_date_means_the_same_in_every_time_zone(timezone: str, now: float, sha
     assert callable(shape)
     value = shape(now - NOW + 120)
     assert retry_after({"Retry-After": value}, now) == 120
+
+
+def test_a_number_is_a_moment_only_above_a_billion() -> None:
+    """In the year 2001 the moments were as small as the delays."""
+    assert retry_after({"Retry-After": "1000000000"}, 999_999_900) == 1_000_000_000
+    assert retry_after({"Retry-After": "1000000001"}, 999_999_900) == 101
 
 
 def test_the_clock_is_read_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:

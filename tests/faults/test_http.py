@@ -6,8 +6,11 @@ import io
 import urllib.error
 from email.message import Message
 from http import HTTPStatus
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from perdure.faults import Fault, FaultKind, classify, permanent
 from perdure.faults.http import fault_of_status
@@ -21,18 +24,21 @@ T, R, A, S, P, N = (
     FaultKind.NEUTRAL,
 )
 
-STATUSES = {
-    N: [100, 101, 103, 200, 201, 202, 204, 206, 226, 304, 499],
-    S: [300, 301, 302, 303, 305, 307, 308, 401, 407, 421, 440, 511, 561],
+# The whole range: what is named, and the rest of each hundred.
+NAMED = {
+    N: [304, 499],
+    S: [401, 407, 421, 440, 511, 561],
     T: [408, 423, 425, 460, 521, 522, 523, 599],
     R: [420, 429, 509, 529],
-    A: [500, 502, 503, 504, 520, 524, 527, 530, 598, 555],
+    A: [500, 502, 503, 504, 520, 524, 527, 530, 598],
     P: [
         *(400, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 422, 424, 426, 428),
-        *(431, 451, 463, 494, 495, 496, 497, 498, 501, 505, 506, 507, 508, 510, 525, 526, 540, 470),
+        *(431, 451, 463, 494, 495, 496, 497, 498, 501, 505, 506, 507, 508, 510, 525, 526, 540),
     ],
 }
-ROWS = [(status, kind) for kind, statuses in STATUSES.items() for status in statuses]
+OF_THE_HUNDRED = {1: N, 2: N, 3: S, 4: P, 5: A}
+KIND_OF = {status: kind for kind, statuses in NAMED.items() for status in statuses}
+ROWS = [(status, KIND_OF.get(status, OF_THE_HUNDRED[status // 100])) for status in range(100, 600)]
 
 
 @pytest.mark.parametrize(("status", "kind"), ROWS)
@@ -105,6 +111,57 @@ def test_a_request_timeout_may_have_acted_for_unsafe_methods(method: str | None,
 def test_github_says_403_for_its_limits(headers: dict[str, str], kind: FaultKind, hint: float | None) -> None:
     fault = fault_of_status(403, headers)
     assert (fault.kind, fault.hint) == (kind, hint)
+
+
+@given(
+    st.integers(100, 599),
+    st.none() | st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=3),
+    st.none() | st.text(max_size=5),
+    st.none() | st.binary(max_size=50) | st.text(max_size=50),
+)
+def test_a_status_always_has_a_kind(
+    status: int, headers: dict[str, str] | None, method: str | None, body: bytes | str | None
+) -> None:
+    fault = fault_of_status(status, headers, method, body)
+    assert fault.why.startswith(f"HTTP {status}")
+    assert fault.hint is None or 0 < fault.hint <= 1e10
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "kind", "hint"),
+    [
+        # Yes: at least transient, whatever the status; a throttle stays one.
+        (500, "true", T, 9.0),
+        (409, "true", T, 9.0),
+        (401, "true", T, 9.0),
+        (429, "true", R, 9.0),
+        # No: for good.
+        (429, "false", P, None),
+        (503, "false", P, None),
+        (408, "false", P, None),
+        (413, "false", P, None),
+        (507, "false", P, None),
+        (503, "true", R, 9.0),
+        (413, "true", T, 9.0),
+        # Anything else is no word.
+        (429, "maybe", R, 9.0),
+        (404, "", P, None),
+        # After a success there is nothing to say.
+        (200, "true", N, None),
+        (304, "true", N, None),
+    ],
+)
+@pytest.mark.parametrize("field", ["x-should-retry", "Stripe-Should-Retry"])
+def test_the_servers_own_word_outranks_the_status(
+    field: str, status: int, word: str, kind: FaultKind, hint: float | None
+) -> None:
+    fault = fault_of_status(status, {field: word, "Retry-After": "9"})
+    assert (fault.kind, fault.hint) == (kind, hint)
+
+
+@pytest.mark.parametrize("method", [7, b"POST", "", None])
+def test_a_method_that_is_none_does_no_harm(method: Any) -> None:
+    assert fault_of_status(408, None, method).kind in {T, A}
 
 
 @pytest.mark.parametrize("status", [99, 600, 0, -1, "503", None, 503.0, 10**30])

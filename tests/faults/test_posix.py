@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from perdure.faults import FaultKind, classify, transient
+from perdure.faults import Fault, FaultKind, classify, transient
+from perdure.faults.posix import aborted_error
 
 KINDS = {
     FaultKind.TRANSIENT: (
@@ -33,11 +34,14 @@ def test_an_oserror_is_classified_by_its_errno(name: str, kind: FaultKind) -> No
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
-        (10053, FaultKind.AMBIGUOUS),
-        (10054, FaultKind.AMBIGUOUS),
-        (10060, FaultKind.TRANSIENT),
-        (10061, FaultKind.TRANSIENT),
-        (10065, FaultKind.TRANSIENT),
+        *(
+            (number, FaultKind.TRANSIENT)
+            for number in (10004, 10024, 10035, 10036, 10037, 10049, 10050, 10051)
+        ),
+        *((number, FaultKind.TRANSIENT) for number in (10055, 10060, 10061, 10064, 10065)),
+        *((number, FaultKind.AMBIGUOUS) for number in (10052, 10053, 10054, 10057, 10058)),
+        (10013, FaultKind.PERMANENT),
+        (10048, FaultKind.PERMANENT),
         (99999, FaultKind.PERMANENT),
         (-1, FaultKind.PERMANENT),
     ],
@@ -85,3 +89,28 @@ def test_a_file_held_by_another_process_is_free_later(exc: Exception, kind: Faul
 
 def test_a_mark_counts_on_an_oserror_as_well() -> None:
     assert classify(transient(OSError(errno.ENOSPC, "x"))).kind is FaultKind.TRANSIENT
+
+
+@pytest.mark.parametrize(
+    ("exc", "kind"),
+    [
+        (TimeoutError(), FaultKind.AMBIGUOUS),
+        (TimeoutError("timed out"), FaultKind.AMBIGUOUS),
+        (TimeoutError(errno.ETIMEDOUT, "Connection timed out"), FaultKind.AMBIGUOUS),
+        (TimeoutError(errno.ETIMEDOUT, None), FaultKind.AMBIGUOUS),
+        (TimeoutError(errno.ETIMEDOUT, "Connect call failed ('192.0.2.1', 80)"), FaultKind.TRANSIENT),
+        (TimeoutError("_ssl.c:1000: The handshake operation timed out"), FaultKind.TRANSIENT),
+        (TimeoutError("timed out during opening handshake"), FaultKind.TRANSIENT),
+    ],
+)
+def test_a_timeout_before_anything_was_sent_says_so(exc: Exception, kind: FaultKind) -> None:
+    fault = classify(exc)
+    assert fault.kind is kind
+    assert "timed out" in fault.why
+
+
+def test_asyncio_ends_a_slow_tls_handshake_with_an_abort() -> None:
+    slow = ConnectionAbortedError("SSL handshake is taking longer than 60.0 seconds: aborting the connection")
+    assert aborted_error(slow) == Fault(FaultKind.TRANSIENT, None, "TLS handshake timed out")
+    assert aborted_error(ConnectionAbortedError()) == classify(ConnectionAbortedError())
+    assert aborted_error(ConnectionAbortedError(errno.ECONNABORTED, "x")).kind is FaultKind.AMBIGUOUS

@@ -44,6 +44,7 @@ def test_a_stale_snapshot_says_that_the_transaction_must_run_again() -> None:
     [
         ("database is locked", T),
         ("database table is locked: t", T),
+        ("database schema is locked: main", T),
         ("no such table: t", P),
         ("", P),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -154,6 +155,13 @@ class Requests(Client):
 
 class Urllib3(Client):
     name = library = "urllib3"
+
+    def load(self) -> Any:
+        urllib3 = importlib.import_module("urllib3")
+        if importlib.util.find_spec("urllib3_future") is not None:
+            raise ImportError("niquests has put its own in the place of urllib3")
+        return urllib3
+
     status_error = "ResponseError"
 
     @contextmanager
@@ -172,6 +180,37 @@ class Urllib3(Client):
                 return Answer(got.status, _lower(got.headers), got.data, perdure.attempts_of(got), got)
 
             yield Session(send, manager)
+
+
+class Niquests(Requests):
+    """Takes the place of urllib3, so it is tested alone."""
+
+
+class NiquestsAsync(Client):
+    name, library = "niquests-asyncio", "niquests"
+    is_async = True
+    status_error = "HTTPError"
+
+    @contextmanager
+    def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
+        niquests = self.load()
+        integration = importlib.import_module("perdure.integrations.niquests")
+
+        async def one(method: str, url: str, body: Any, headers: Any, override: Any) -> Answer:
+            inner = niquests.adapters.AsyncHTTPAdapter(pool_maxsize=pool, pool_block=True)
+            async with niquests.AsyncSession() as session:
+                session.trust_env = False
+                session.mount("http://", integration.AsyncAdapter(policy, inner, **options))
+                with perdure.integrations.override(**(override or {})):
+                    got = await session.request(method, url, data=body, headers=headers, timeout=timeout)
+                return Answer(
+                    got.status_code, _lower(got.headers), got.content, perdure.attempts_of(got), got
+                )
+
+        def send(method: str, url: str, body: Any = None, headers: Any = None, override: Any = None) -> Answer:
+            return asyncio.run(one(method, url, body, headers, override))
+
+        yield Session(send)
 
 
 class Aiohttp(Client):
@@ -266,6 +305,7 @@ CLIENTS: list[Client] = [
     Requests("requests"),
     Urllib3(),
     Aiohttp(),
+    Niquests("niquests"),
 ]
 
 

@@ -109,7 +109,8 @@ def table(made_table: str, other: Any) -> Iterator[str]:
 def user(other: Any, limits: str, grant: str = "select, insert") -> Iterator[dict[str, str]]:
     name = f"perdure_{os.getpid()}_{next(numbers)}"
     run(other, f"create user '{name}'@'%' identified by 'right' {limits}")
-    run(other, f"grant {grant} on test.* to '{name}'@'%'")
+    ((database,),) = run(other, "select database()")
+    run(other, f"grant {grant} on {database}.* to '{name}'@'%'")
     try:
         yield {"user": name, "password": "right"}
     finally:

@@ -9,21 +9,29 @@ import os
 import socket
 import threading
 from contextlib import contextmanager
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import perdure
 from perdure import FaultKind, classify
 from tests.integration import services
+from tests.integration.postgres_parts import (
+    own_table,
+    role,
+    session_on,
+    two_rows,
+    until,
+    with_async_psycopg,
+    with_asyncpg,
+    with_psycopg,
+)
 from tests.integration.relay import cut_at
 
 psycopg = pytest.importorskip("psycopg")
 asyncpg = pytest.importorskip("asyncpg")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.integration.services import Address
 
@@ -34,46 +42,6 @@ T, A, S, P, N = (
     FaultKind.PERMANENT,
     FaultKind.NEUTRAL,
 )
-
-# -- three drivers, one way to ask: run statements, give the error of one of them ------------------------
-
-ERRORS = (psycopg.Error, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
-
-
-def with_psycopg(url: str, *statements: str) -> Exception:
-    def run() -> None:
-        with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
-            for statement in statements:
-                connection.execute(statement)
-
-    with pytest.raises(ERRORS) as caught:
-        run()
-    return caught.value
-
-
-def with_async_psycopg(url: str, *statements: str) -> Exception:
-    async def run() -> None:
-        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-            for statement in statements:
-                await connection.execute(statement)
-
-    with pytest.raises(ERRORS) as caught:
-        asyncio.run(run())
-    return caught.value
-
-
-def with_asyncpg(url: str, *statements: str) -> Exception:
-    async def run() -> None:
-        connection = await asyncpg.connect(url, ssl=False)
-        try:
-            for statement in statements:
-                await connection.execute(statement)
-        finally:
-            connection.terminate()
-
-    with pytest.raises(ERRORS) as caught:
-        asyncio.run(run())
-    return caught.value
 
 
 @pytest.fixture(params=[with_psycopg, with_async_psycopg, with_asyncpg], ids=lambda ask: ask.__name__[5:])
@@ -86,52 +54,22 @@ def address() -> Address:
     return services.postgres()
 
 
-@pytest.fixture
-def other(address: Address) -> Iterator[Any]:
-    """A second session, which holds locks and ends others."""
-    with psycopg.connect(address.url, autocommit=True) as connection:
-        yield connection
-
-
-numbers = count()
-
-
 @pytest.fixture(scope="module")
 def made_table(address: Address) -> Iterator[str]:
-    name = f"perdure_{os.getpid()}"
-    with psycopg.connect(address.url, autocommit=True) as connection:
-        connection.execute(f"create table {name} (id int primary key, n int not null default 0)")
-        try:
-            yield name
-        finally:
-            connection.execute(f"drop table {name}")
+    with own_table(address.url) as name:
+        yield name
+
+
+@pytest.fixture
+def other(address: Address) -> Iterator[Any]:
+    with session_on(address.url) as session:
+        yield session
 
 
 @pytest.fixture
 def table(made_table: str, other: Any) -> Iterator[str]:
-    """A table of our own with the rows 1 and 2."""
-    other.execute(f"delete from {made_table}; insert into {made_table} values (1), (2)")
-    yield made_table
-    other.execute("rollback")
-
-
-@contextmanager
-def role(connection: Any, options: str) -> Iterator[str]:
-    name = f"perdure_{os.getpid()}_{next(numbers)}"
-    connection.execute(f"create role {name} login {options}")
-    try:
+    with two_rows(made_table, other) as name:
         yield name
-    finally:
-        connection.execute(f"drop role {name}")
-
-
-def until(connection: Any, condition: str) -> None:
-    """Ask the server again until the condition holds; it is the server that waits in between."""
-    for _ in range(2_000):
-        if connection.execute(f"select {condition}").fetchone()[0]:
-            return
-        connection.execute("select pg_sleep(0.002)")
-    pytest.fail(f"never came true: {condition}")
 
 
 # -- statements ------------------------------------------------------------------------------------------
@@ -190,24 +128,27 @@ def test_a_transaction_that_goes_on_after_an_error_has_to_be_rolled_back(address
             assert classify(caught.value).why.startswith(f"SQLSTATE {state}")
 
 
+OURS = f"perdure {os.getpid()}"  # the tests may run twice at the same time
+
+
 def test_a_query_that_a_user_cancels_is_neutral(ask: Any, address: Address, other: Any) -> None:
     with while_running(other, "pg_cancel_backend"):
-        error = ask(address.url, "select pg_sleep(5), 'perdure cancel'")
+        error = ask(address.url, f"select pg_sleep(5), '{OURS}'")
     assert classify(error).kind is N
     assert classify(error).why == "SQLSTATE 57014 canceled by a user"
 
 
 def test_a_session_that_is_terminated_in_a_query_is_ambiguous(ask: Any, address: Address, other: Any) -> None:
     with while_running(other, "pg_terminate_backend"):
-        error = ask(address.url, "select pg_sleep(5), 'perdure cancel'")
+        error = ask(address.url, f"select pg_sleep(5), '{OURS}'")
     assert classify(error).kind is A
 
 
 @contextmanager
 def while_running(other: Any, do: str) -> Iterator[None]:
-    """Do something to the session whose query says "perdure cancel", as soon as it runs."""
-    found = "from pg_stat_activity where query like '%perdure cancel%' and state = 'active' and pid <> "
-    found += "pg_backend_pid()"
+    """Do something to the session whose query says that it is ours, as soon as it runs."""
+    ours = f"state = 'active' and query like '%{OURS}%' and pid <> pg_backend_pid()"
+    found = f"from pg_stat_activity where {ours}"
 
     def act() -> None:
         until(other, f"exists (select {found})")
@@ -327,117 +268,3 @@ def test_a_server_that_closes_at_once_was_sent_nothing() -> None:
     with cut_at("127.0.0.1", services.postgres().port, b"user") as port:
         error = with_psycopg(f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable")
     assert classify(error).kind is T
-
-
-# -- a whole transaction that is run again ---------------------------------------------------------------
-
-
-def test_two_transfers_that_deadlock_both_succeed_when_retried(address: Address, table: str) -> None:
-    both_hold_a_row = threading.Barrier(2)
-    runs: list[int] = []
-
-    @perdure.Retry(backoff=perdure.Constant(0))
-    def transfer(first: int, second: int) -> None:
-        runs.append(first)
-        with psycopg.connect(address.url) as connection:
-            connection.execute("set local deadlock_timeout = 10")
-            connection.execute(f"update {table} set n = n + 1 where id = %s", (first,))
-            if perdure.current().attempt == 1:
-                both_hold_a_row.wait(10)
-            connection.execute(f"update {table} set n = n + 1 where id = %s", (second,))
-
-    threads = [threading.Thread(target=transfer, args=rows) for rows in ((1, 2), (2, 1))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    assert sorted(runs) in ([1, 1, 2], [1, 2, 2])  # one of them was the victim, once
-    with psycopg.connect(address.url) as connection:
-        assert connection.execute(f"select n from {table}").fetchall() == [(2,), (2,)]
-
-
-def add_one(other: Any, table: str) -> None:
-    other.execute(f"update {table} set n = n + 1 where id = 1")
-
-
-def test_a_serialization_failure_is_retried(address: Address, other: Any, table: str) -> None:
-    seen: list[str] = []
-
-    @perdure.Retry(backoff=perdure.Constant(0))
-    def double() -> None:
-        with psycopg.connect(address.url) as connection:
-            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            (n,) = connection.execute(f"select n from {table} where id = 1").fetchone()
-            if perdure.current().attempt == 1:
-                add_one(other, table)
-            connection.execute(f"update {table} set n = %s where id = 1", (n * 2 + 10,))
-
-    stop = perdure.listen(lambda event: event.fault and seen.append(event.fault.why))
-    try:
-        double()
-    finally:
-        stop()
-    assert seen[0] == "SQLSTATE 40001 serialization failure: run the whole transaction again"
-    assert other.execute(f"select n from {table} where id = 1").fetchone() == (12,)
-
-
-@pytest.mark.parametrize("library", ["psycopg", "asyncpg"])
-def test_a_serialization_failure_on_asyncio_is_retried(
-    address: Address, other: Any, table: str, library: str
-) -> None:
-    numbers: list[int] = []
-
-    async def body(read: Callable[..., Any], write: Callable[..., Any]) -> None:
-        numbers.append(perdure.current().attempt)
-        n = await read(f"select n from {table} where id = 1")
-        if numbers == [1]:
-            add_one(other, table)
-        await write(f"update {table} set n = {n * 2 + 10} where id = 1")
-
-    @perdure.Retry(backoff=perdure.Constant(0))
-    async def with_asyncpg() -> None:
-        connection = await asyncpg.connect(address.url)
-        try:
-            async with connection.transaction(isolation="repeatable_read"):
-                await body(connection.fetchval, connection.execute)
-        finally:
-            await connection.close()
-
-    @perdure.Retry(backoff=perdure.Constant(0))
-    async def with_psycopg() -> None:
-        async with await psycopg.AsyncConnection.connect(address.url) as connection:
-            await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
-
-            async def read(statement: str) -> int:
-                return int((await (await connection.execute(statement)).fetchone())[0])
-
-            await body(read, connection.execute)
-
-    asyncio.run(with_asyncpg() if library == "asyncpg" else with_psycopg())
-    assert numbers == [1, 2]
-    assert other.execute(f"select n from {table} where id = 1").fetchone() == (12,)
-
-
-def test_a_unique_violation_is_not_retried(address: Address, table: str) -> None:
-    def insert() -> None:
-        with psycopg.connect(address.url) as connection:
-            connection.execute(f"insert into {table} values (1)")
-
-    outcome = perdure.Retry(backoff=perdure.Constant(0)).outcome(insert)
-    assert outcome.attempts == 1
-    assert outcome.stop is perdure.StopReason.PERMANENT
-
-
-def test_a_lost_connection_is_not_retried_where_the_work_may_not_be_done_twice(address: Address) -> None:
-    for safety, attempts in (("unsafe", 1), ("safe", 2)):
-        with cut_at(address.host, address.port, b"'cut here'") as port:
-
-            def query(port: int = port) -> None:
-                with psycopg.connect(
-                    f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
-                ) as connection:
-                    connection.execute("select pg_sleep(0.1), 'cut here'")
-
-            policy = perdure.Retry(attempts=2, backoff=perdure.Constant(0), safety=perdure.Safety(safety))
-            outcome = policy.outcome(query)
-        assert outcome.attempts == attempts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration import conftest, services
+from tests.integration import conftest, servers, services
 from tests.integration.services import Address
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_a_redis_of_our_own_starts_answers_and_ends() -> None:
 
 def test_a_postgres_of_our_own_starts_answers_and_ends() -> None:
     address = services.private_postgres()
-    process, _, folder = services._running[address.pid or 0]
+    process, _, folder = servers._running[address.pid or 0]
     try:
         assert services._answers_postgres(address)
         assert (folder / "data").is_dir()
@@ -66,9 +66,9 @@ def test_a_port_that_says_something_else_is_not_taken_for_a_server(monkeypatch: 
 
 
 def test_a_server_that_refuses_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = services._folder()
+    folder = servers._folder()
     with pytest.raises(LookupError, match=r"^redis-server did not start: .*"):
-        services._start([services._program("redis-server"), "--port", "none"], folder, ready="Ready")
+        servers._start([servers._program("redis-server"), "--port", "none"], folder, ready="Ready")
     assert not folder.exists()
 
 
@@ -78,7 +78,7 @@ def test_a_missing_service_is_a_skip_but_where_ci_needs_it_a_failure(
     name: str, is_ci: bool, unreachable: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(services.STANDARD, name, unreachable)
-    monkeypatch.setattr(services, "_program", not_installed)
+    monkeypatch.setattr(servers, "_program", not_installed)
     if is_ci:
         monkeypatch.setenv("CI", "true")
     needed = is_ci and name in {"redis", "postgres"}
@@ -86,6 +86,13 @@ def test_a_missing_service_is_a_skip_but_where_ci_needs_it_a_failure(
         getattr(services, name)()
     assert list(services.missing) == [name]
     assert "is not installed" in services.missing[name]
+
+
+def test_what_was_missing_once_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "missing", {"nats": "gone"})
+    monkeypatch.setattr(services, "_found", None)
+    with pytest.raises(pytest.skip.Exception, match="no nats: gone"):
+        services.nats()
 
 
 def not_installed(*names: str) -> str:
@@ -137,7 +144,7 @@ def test_what_is_missing_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_program_that_root_may_not_run_is_run_by_its_own_user() -> None:
-    prefix = services._as_user("postgres")
+    prefix = servers._as_user("postgres")
     if os.geteuid() == 0:
         assert [Path(prefix[0]).name, *prefix[1:]] == [
             "setpriv",

@@ -21,6 +21,7 @@ __all__ = ["Lazy", "cli", "invoke"]
 
 COMMANDS = {
     "run": ("perdure.cli.run", "run", "Run a command, and run it again while that is worth it."),
+    "get": ("perdure.cli.get", "get", "Fetch a URL, and go on where it broke off; several are mirrors."),
     "state": ("perdure.cli.state", "state", "Show what runs share: breakers, budgets of retries, locks."),
     "explain": ("perdure.cli.explain", "explain", "Say what a policy would do before it does it."),
     "demo": (

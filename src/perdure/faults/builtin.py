@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.faults.chain import leaves
 from perdure.faults.kinds import Fault, FaultKind
-from perdure.faults.posix import bare_connection_error, by_errno, permission_error, timeout_error
+from perdure.faults.posix import aborted_error, bare_connection_error, by_errno, permission_error, timeout_error
 from perdure.faults.rules import fault_of_leaf
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ RULES: dict[str, Step] = {
     "builtins.ConnectionError": bare_connection_error,
     "builtins.ConnectionRefusedError": _is(FaultKind.TRANSIENT, "connection refused"),
     "builtins.ConnectionResetError": _is(FaultKind.AMBIGUOUS, "connection reset"),
-    "builtins.ConnectionAbortedError": _is(FaultKind.AMBIGUOUS, "connection aborted"),
+    "builtins.ConnectionAbortedError": aborted_error,
     "builtins.BrokenPipeError": _is(FaultKind.AMBIGUOUS, "broken pipe"),
     "builtins.TimeoutError": timeout_error,
     "asyncio.exceptions.IncompleteReadError": _is(FaultKind.AMBIGUOUS, "stream ended too early"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeGuard
 
-__all__ = ["read"]
+__all__ = ["is_rate_field", "read", "read_where"]
+
+_LONGEST_NAME = 128
 
 
 def read(headers: object, *names: str) -> dict[str, list[str]]:
@@ -17,15 +19,28 @@ def read(headers: object, *names: str) -> dict[str, list[str]]:
     list of pairs; text, bytes, numbers and lists of these are values. Never raises: what cannot be read is
     missing. One-shot iterators are left alone. Reads only; as safe for threads as `headers` is.
     """
+    return read_where(headers, names.__contains__)
+
+
+def read_where(headers: object, is_wanted: Callable[[str], bool]) -> dict[str, list[str]]:
+    """As `read`, for the fields whose name in lower case `is_wanted`."""
     found: dict[str, list[str]] = {}
     try:
         for name, value in _pairs(headers):
             key = _text(name).lower()
-            if key in names:
+            if is_wanted(key):
                 found.setdefault(key, []).extend(_texts(value))
     except Exception:  # noqa: BLE001 - foreign objects: half of the headers is better than a crash
         return found
     return found
+
+
+def is_rate_field(name: str) -> bool:
+    """Whether a field (lower case) may say something about a rate limit."""
+    if "rate" not in name or len(name) > _LONGEST_NAME:
+        return False
+    dashed = f"-{name}"  # a corporate-limit is another thing
+    return "-ratelimit" in dashed or "-rate-limit" in dashed
 
 
 def _pairs(headers: Any) -> Any:

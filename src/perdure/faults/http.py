@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http
 
-from perdure.faults.headers import read
-from perdure.faults.hints import asked_delay
 from perdure.faults.kinds import Fault, FaultKind
 from perdure.faults.rules import known_fault
 from perdure.faults.safety import REPLAYABLE
@@ -60,38 +58,65 @@ _VENDOR = {
 _ASKED = {413: FaultKind.TRANSIENT, 503: FaultKind.THROTTLED, 507: FaultKind.TRANSIENT}
 
 
-def fault_of_status(status: object, headers: object = None, method: str | None = None) -> Fault:
+def fault_of_status(
+    status: object, headers: object = None, method: str | None = None, body: object = None
+) -> Fault:
     """Classify an HTTP status; a success is neutral.
 
-    The delay that `headers` ask for (a mapping or pairs) is read only where a status gives it a meaning. A
-    bare 500, 502, 503, 504 is ambiguous for every `method`: whether that is retried is the operation's
-    safety. A 408 is ambiguous when `method` is known and not idempotent. Never raises. Shares its results;
-    safe from any thread or task.
+    The delay that `headers` (a mapping or pairs) or `body` ask for is read only where a status gives it a
+    meaning. `body` is what is already in memory: bytes, text or a parsed JSON document. Error codes in it
+    outrank the status, and the server's own word (`x-should-retry`) outranks both. A bare 500, 502, 503, 504
+    is ambiguous for every `method`: whether that is retried is the operation's safety. A 408 is ambiguous
+    when `method` is known and not idempotent. Never raises. Shares its results; safe from any thread or task.
     """
     if not isinstance(status, int) or not 100 <= status <= 599:
         return _NO_STATUS
     status = int(status)  # an enum member of some library
     kind = _KINDS.get(status) or _HUNDREDS[status // 100]
-    if status == 408 and method is not None and method.upper() not in REPLAYABLE:
+    if status == 408 and isinstance(method, str) and method.upper() not in REPLAYABLE:
         kind = FaultKind.AMBIGUOUS
-    if status == 403 and _is_github_limit(headers):
-        kind = FaultKind.THROTTLED
-    if kind in _HINTED or status in _ASKED:
-        return _asked(status, kind, headers)
-    return _plain(status, kind)
+    if status < 400 or (headers is None and body is None):
+        return _plain(status, kind)
+    return _answered(status, kind, headers, body)
+
+
+def _answered(status: int, kind: FaultKind, headers: object, body: object) -> Fault:
+    """Classify an error answer by all it says: codes, delays, and its word on whether to retry."""
+    from perdure.faults.bodies import code_in, load
+    from perdure.faults.hints import asked_delay
+    from perdure.faults.said import is_github_limit, should_retry
+
+    document = load(body)
+    code = code_in(status, headers, body, document)
+    delay = None
+    if code is not None:
+        kind = code[0]
+    else:
+        delay = asked_delay(headers, status=status, body=document)
+        if delay is not None:
+            kind = _ASKED.get(status, kind)
+        if status == 403 and is_github_limit(headers, document):
+            kind = FaultKind.THROTTLED
+    ordered = _ordered(kind, should_retry(headers))
+    if code is not None or ordered is not kind:  # then the status does not say whether a delay has a meaning
+        throttled = 429 if ordered is FaultKind.THROTTLED else None
+        delay = asked_delay(headers, status=throttled, body=document) if ordered in _HINTED else None
+    if code is None and not delay:
+        return _plain(status, ordered)
+    phrase = _phrase(status)
+    return Fault(ordered, delay or None, phrase if code is None else f"{phrase}: {code[1]}")
+
+
+def _ordered(kind: FaultKind, word: bool | None) -> FaultKind:  # noqa: FBT001
+    """What is left of a kind when the server says by itself whether to retry."""
+    if word is None or (word and kind is FaultKind.THROTTLED):
+        return kind
+    return FaultKind.TRANSIENT if word else FaultKind.PERMANENT
 
 
 _NO_STATUS = Fault(FaultKind.PERMANENT, None, "not an HTTP status")
 _HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
 _PLAIN: dict[tuple[int, FaultKind], Fault] = {}
-
-
-def _asked(status: int, kind: FaultKind, headers: object) -> Fault:
-    delay = None if headers is None else asked_delay(headers)
-    if delay is None:
-        return _plain(status, kind)
-    kind = _ASKED.get(status, kind)
-    return Fault(kind, delay, _phrase(status)) if delay > 0 else _plain(status, kind)
 
 
 def _plain(status: int, kind: FaultKind) -> Fault:
@@ -107,13 +132,6 @@ def _phrase(status: int) -> str:
     except ValueError:
         phrase = _VENDOR.get(status, "")
     return f"HTTP {status} {phrase}".rstrip()
-
-
-def _is_github_limit(headers: object) -> bool:
-    found = read(headers, "x-github-request-id", "retry-after", "x-ratelimit-remaining")
-    if "x-github-request-id" not in found:
-        return False
-    return "retry-after" in found or found.get("x-ratelimit-remaining") == ["0"]
 
 
 def _http_error(exc: Any) -> Fault:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perdure.faults.custom import Step
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "functions_of"]
 
 # By name: EAI_NONAME is -2 on Linux and 8 on macOS.
 _RESOLVER = {
@@ -69,6 +69,21 @@ def _ssl_error(exc: Any) -> Fault:
 
 def _ssl_eof(exc: BaseException) -> Fault:
     return _EOF_IN_HANDSHAKE if _was_in_handshake(exc) else _EOF
+
+
+def functions_of(exc: BaseException, file: str) -> set[str]:
+    """Name the functions on the stack of `exc` from files whose path contains `file`.
+
+    Some clients raise one class for everything, and only this says how far they had got.
+    """
+    names: set[str] = set()
+    entry = exc.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if file in code.co_filename:
+            names.add(code.co_name)
+        entry = entry.tb_next
+    return names
 
 
 def _was_in_handshake(exc: BaseException) -> bool:

@@ -14,7 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["bare_connection_error", "by_errno", "fault_of_errno", "permission_error", "timeout_error"]
+__all__ = [
+    "aborted_error",
+    "bare_connection_error",
+    "by_errno",
+    "fault_of_errno",
+    "permission_error",
+    "timeout_error",
+]
 
 _BY_NAME = {
     FaultKind.TRANSIENT: (
@@ -33,10 +40,23 @@ _BY_NAME = {
 }
 
 _WINSOCK = {
+    10004: (FaultKind.TRANSIENT, "WSAEINTR"),
+    10024: (FaultKind.TRANSIENT, "WSAEMFILE"),
+    10035: (FaultKind.TRANSIENT, "WSAEWOULDBLOCK"),
+    10036: (FaultKind.TRANSIENT, "WSAEINPROGRESS"),
+    10037: (FaultKind.TRANSIENT, "WSAEALREADY"),
+    10049: (FaultKind.TRANSIENT, "WSAEADDRNOTAVAIL"),
+    10050: (FaultKind.TRANSIENT, "WSAENETDOWN"),
+    10051: (FaultKind.TRANSIENT, "WSAENETUNREACH"),
+    10052: (FaultKind.AMBIGUOUS, "WSAENETRESET"),
     10053: (FaultKind.AMBIGUOUS, "WSAECONNABORTED"),
     10054: (FaultKind.AMBIGUOUS, "WSAECONNRESET"),
+    10055: (FaultKind.TRANSIENT, "WSAENOBUFS"),
+    10057: (FaultKind.AMBIGUOUS, "WSAENOTCONN"),
+    10058: (FaultKind.AMBIGUOUS, "WSAESHUTDOWN"),
     10060: (FaultKind.TRANSIENT, "WSAETIMEDOUT"),
     10061: (FaultKind.TRANSIENT, "WSAECONNREFUSED"),
+    10064: (FaultKind.TRANSIENT, "WSAEHOSTDOWN"),
     10065: (FaultKind.TRANSIENT, "WSAEHOSTUNREACH"),
 }
 
@@ -50,6 +70,9 @@ _DENIED = Fault(FaultKind.PERMANENT, None, "permission denied")
 _LOST = Fault(FaultKind.AMBIGUOUS, None, "connection lost")
 _TIMED_OUT = Fault(FaultKind.AMBIGUOUS, None, "timed out")
 _HANDSHAKE = Fault(FaultKind.TRANSIENT, None, "TLS handshake timed out")
+_CONNECT = Fault(FaultKind.TRANSIENT, None, "connecting timed out")
+_OPENING = Fault(FaultKind.TRANSIENT, None, "opening handshake timed out")
+_ABORTED = Fault(FaultKind.AMBIGUOUS, None, "connection aborted")
 
 
 def _table() -> dict[int, Fault]:
@@ -93,7 +116,18 @@ def permission_error(exc: Any) -> Fault:
     return _SHARING.get(code, _DENIED) if isinstance(code, int) else _DENIED
 
 
-def timeout_error(exc: BaseException) -> Fault:
-    """Classify a TimeoutError: during the TLS handshake nothing was sent yet, and only the text says so."""
+def timeout_error(exc: Any) -> Fault:
+    """Classify a TimeoutError: only its text says that it came before anything was sent."""
     text = exc.args[0] if exc.args else None
-    return _HANDSHAKE if isinstance(text, str) and "handshake operation timed out" in text else _TIMED_OUT
+    if isinstance(text, str):
+        if "handshake operation timed out" in text:
+            return _HANDSHAKE
+        return _OPENING if "opening handshake" in text else _TIMED_OUT  # of a WebSocket
+    # "Connect call failed" is what asyncio puts in place of the system's text.
+    return _CONNECT if str(exc.strerror).startswith("Connect call failed") else _TIMED_OUT
+
+
+def aborted_error(exc: BaseException) -> Fault:
+    """Classify a ConnectionAbortedError: asyncio also ends a TLS handshake that takes too long with one."""
+    text = exc.args[0] if exc.args else None
+    return _HANDSHAKE if isinstance(text, str) and "SSL handshake is taking longer" in text else _ABORTED

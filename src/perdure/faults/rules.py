@@ -25,19 +25,66 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "classify", "known_fault", "register", "reset"]
 
 TABLES: dict[str, str] = {
+    "MySQLdb": "mysql",
     "_queue": "builtin",
+    "aio_pika": "amqp",
+    "aiohttp": "aiohttp",
+    "aiokafka": "kafka",
+    "aiormq": "amqp",
+    "aiosmtplib": "smtp",
+    "amqp": "amqp",
+    "anthropic": "llm",
     "asyncio": "builtin",
+    "asyncmy": "mysql",
+    "asyncpg": "postgres",
+    "azure": "azure",
+    "boto3": "aws",
+    "botocore": "aws",
     "builtins": "builtin",
+    "cimpl": "kafka",
     "concurrent": "builtin",
+    "confluent_kafka": "kafka",
+    "dns": "dns",
+    "google": "google",
+    "grpc": "grpc",
     "http": "http",
+    "httpcore": "httpx",
+    "httpcore2": "httpx",
+    "httpx": "httpx",
+    "httpx2": "httpx",
     "json": "builtin",
+    "kafka": "kafka",
+    "kombu": "amqp",
+    "litellm": "llm",
+    "mariadb": "mysql",
+    "mcp": "mcp",
+    "mysql": "mysql",
+    "niquests": "requests",
+    "ollama": "llm",
+    "openai": "llm",
     "perdure": "builtin",
+    "pika": "amqp",
+    "psycopg": "postgres",
+    "psycopg2": "postgres",
+    "psycopg_pool": "postgres",
+    "pymongo": "mongo",
+    "pymysql": "mysql",
+    "pyodbc": "odbc",
     "queue": "builtin",
+    "redis": "redis",
+    "requests": "requests",
+    "s3transfer": "aws",
+    "smtplib": "smtp",
     "socket": "network",
+    "sqlalchemy": "sqlalchemy",
     "sqlite3": "sqlite",
     "ssl": "network",
     "subprocess": "process",
     "urllib": "http",
+    "urllib3": "urllib3",
+    "urllib3_future": "urllib3",
+    "valkey": "redis",
+    "websockets": "websockets",
 }
 """Top-level package of an exception class -> the module here that knows the package.
 
@@ -220,20 +267,29 @@ def _steps(cls: type[BaseException]) -> Iterator[Step]:
 
 def _table_steps(cls: type[BaseException]) -> Iterable[Step]:
     for base in cls.__mro__:
-        _load(str(base.__module__).partition(".")[0])
+        _load(_package(base))
     name = name_of(cls)
     return (_exact[name],) if name in _exact else _inherited_steps(cls, name)
 
 
 def _inherited_steps(cls: type[BaseException], name: str) -> Iterator[Step]:
     hits = [(base, name_of(base)) for base in cls.__mro__ if name_of(base) in _known]
-    if name not in _known and not (hits and cls.__module__ == "builtins"):
-        from perdure.faults.duck import evidence
+    from perdure.faults.duck import evidence
 
+    # A class of its own that a user derived shows what it is; a new one of a library we know goes by its base, as
+    # a code that is no status or errno could be taken for one.
+    of_library = hits and (cls.__module__ == "builtins" or _package(cls) == _package(hits[0][0]))
+    if name not in _known and not of_library:
         yield evidence
     # Deny before allow: an io.UnsupportedOperation is an OSError, but it is a ValueError as well.
     yield from (_known[wide] for base, wide in hits if wide in _deny and not issubclass(hits[0][0], base))
     yield from (_known[hit] for _, hit in hits)
+    if name not in _known and of_library:
+        yield evidence
+
+
+def _package(cls: type) -> str:
+    return str(cls.__module__).partition(".")[0]
 
 
 def _load(package: str) -> None:

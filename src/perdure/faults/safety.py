@@ -13,10 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["REPLAYABLE", "method_of", "peek", "request_of", "safety_of"]
+__all__ = ["KEY_FIELDS", "REPLAYABLE", "holders", "method_of", "peek", "request_of", "safety_of"]
 
 REPLAYABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUERY"})
 """The methods that HTTP declares idempotent."""
+
+_RESPONSES = ("response", "resp", "http_response")
+KEY_FIELDS = ("idempotency-key", "x-idempotency-key", "paypal-request-id", "repeatability-request-id")
+"""Header fields (lower case) that make an unsafe request one that may be sent again."""
 
 _DANGER = (Safety.UNSAFE, Safety.KEYED, Safety.SAFE)
 
@@ -26,7 +30,8 @@ def safety_of(exc: BaseException) -> Safety | None:
 
     Read from `.request` or `.response.request` of the exception or of what lies under it, nearest first;
     in a group the most dangerous leaf counts. Idempotent methods are safe, others are keyed when the
-    request has an `Idempotency-Key`. Never raises. Reads only; safe from any thread or task.
+    request has an `Idempotency-Key` or one of its vendor forms. Never raises. Reads only; safe from any
+    thread or task.
     """
     found = {_nearest(leaf) for leaf in leaves(exc)}
     return next((safety for safety in _DANGER if safety in found), None)
@@ -41,9 +46,15 @@ def _nearest(exc: BaseException) -> Safety | None:
     return None
 
 
+def holders(carrier: object) -> list[object]:
+    """Give `carrier` and the responses it holds."""
+    responses = (peek(carrier, name) for name in _RESPONSES)
+    return [carrier, *(response for response in responses if response is not None)]
+
+
 def request_of(carrier: object) -> object:
     """Give the request that `carrier` or its response holds, if it has a method."""
-    for holder in (carrier, peek(carrier, "response")):
+    for holder in holders(carrier):
         for name in ("request", "request_info"):
             request = peek(holder, name)
             if method_of(request) is not None:
@@ -65,8 +76,8 @@ def _safety_of_request(request: object) -> Safety | None:
         return None
     if method in REPLAYABLE:
         return Safety.SAFE
-    keys = read(peek(request, "headers"), "idempotency-key").get("idempotency-key", [])
-    return Safety.KEYED if any(key.strip() for key in keys) else Safety.UNSAFE
+    keys = read(peek(request, "headers"), *KEY_FIELDS).values()
+    return Safety.KEYED if any(key.strip() for values in keys for key in values) else Safety.UNSAFE
 
 
 def peek(carrier: Any, name: str) -> Any:

@@ -29,9 +29,35 @@ class Signal(IntEnum):
     THROTTLED = 4
 
 
-_LOCAL = frozenset(
-    {"builtins", "asyncio", "_queue", "queue", "concurrent", "json", "perdure", "subprocess", "ssl", "socket"}
+_CLIENTS = frozenset(
+    {
+        "aiohttp",
+        "httpcore",
+        "httpcore2",
+        "httpx",
+        "httpx2",
+        "niquests",
+        "requests",
+        "urllib3",
+        "urllib3_future",
+    }
 )
+"""HTTP clients. Their tables say what is a timeout: a refused connection of urllib3 inherits from one."""
+
+_LOCAL = _CLIENTS | {
+    *(
+        "builtins",
+        "asyncio",
+        "_queue",
+        "queue",
+        "concurrent",
+        "json",
+        "perdure",
+        "subprocess",
+        "ssl",
+        "socket",
+    )
+}
 """Packages whose permanent errors come from this process, unless they carry a status."""
 
 _CONGESTED = ("HTTP 503", "HTTP 529")
@@ -44,7 +70,7 @@ def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:
     Never raises. Pure: safe from any thread or task.
     """
     kind, why = fault.kind, fault.why
-    if kind is FaultKind.NEUTRAL:
+    if kind is FaultKind.NEUTRAL or why.startswith("local: "):  # a pool of ours that is exhausted, a bad URL
         return Signal.NEUTRAL
     if kind is FaultKind.STALE:
         return Signal.ANSWER if why.startswith("HTTP 401") else Signal.NEUTRAL
@@ -63,11 +89,17 @@ def _is_answer(error: BaseException, why: str) -> bool:
         return True
     if why.startswith(("bug: ", "unknown ")):
         return False
-    return type(error).__module__.partition(".")[0] not in _LOCAL
+    return _package(error) not in _LOCAL
 
 
 def _is_timeout(error: BaseException, why: str) -> bool:
     """By class, by name (client libraries have their own), or by what the classifier found underneath."""
     if isinstance(error, TimeoutError) or "timed out" in why or "timeout" in why.lower():
         return True
+    if _package(error) in _CLIENTS:
+        return False
     return any("timeout" in cls.__name__.lower() for cls in type(error).__mro__[:-2])
+
+
+def _package(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]

@@ -38,7 +38,7 @@ _FAULTS = {
 _PRIMARY = 0xFF
 
 _LOCKED = _later("SQLite database or table is locked")
-_LOCKED_TEXTS = ("database is locked", "table is locked")
+_LOCKED_TEXTS = ("database is locked", "table is locked", "schema is locked")
 _OTHER = Fault(FaultKind.PERMANENT, None, "SQLite error")
 
 

@@ -43,7 +43,7 @@ class Base:
         exchange = Exchange(self._lines, request, source, OVERRIDE.get())
         exchange.before = (dict(request.headers), _pair(timeout), bool(stream), settings)
         self._claim(exchange)
-        address = urlsplit(request.url)
+        address = urlsplit(str(request.url))
         origin = origin_of(address.scheme, address.hostname or "", address.port)
         safety = exchange.safety(request.method, request.headers.__contains__)
         try:

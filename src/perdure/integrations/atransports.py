@@ -98,11 +98,11 @@ class AsyncBase(Common):
 
     async def _peek(self, response: Any, limit: int, judge: Judge, scope: str) -> tuple[bytes, bool]:
         """A copy of the body as far as the limit; the response keeps all of it."""
-        stream = response.stream
+        stream: Any = response.stream
         if streams.is_long(response, limit):
             return b"", False
-        if type(stream) is self._bytes:
-            return streams.copy_of(stream._stream, response, limit), len(stream._stream) <= limit
+        if (raw := streams.bytes_of(stream, self._bytes)) is not None:
+            return streams.copy_of(raw, response, limit), len(raw) <= limit
         seen, chunks = streams.Seen(limit, judge, scope, response), aiter(stream)
         try:
             while seen.wants_more:
@@ -118,7 +118,7 @@ class AsyncBase(Common):
 
     async def _read(self, response: Any) -> None:
         """Have the body inside the attempt, so that one which is cut short is a failure of the attempt."""
-        stream = response.stream
+        stream: Any = response.stream
         if type(stream) is not self._bytes:
             try:
                 raw = b"".join([part async for part in stream])

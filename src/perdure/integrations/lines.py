@@ -67,7 +67,7 @@ class Lines:
     @property
     def retry(self) -> Retry:
         """The Retry that requests go by, as it is now: a reload may have changed it."""
-        return self.policy if self.guard is None else self.guard.retry
+        return self.policy if self.guard is None else self.guard.retry  # type: ignore[no-any-return] # its Retry
 
     @property
     def timeouts(self) -> Timeouts | None:

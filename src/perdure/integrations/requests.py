@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Adapter", "session"]
 
 
-class Adapter(adapters.Base, BaseAdapter):
+class Adapter(adapters.Base, BaseAdapter):  # type: ignore[misc] # send() names what it looks at, and passes the rest on
     """An adapter that sends each request under a policy: ``session.mount("https://", Adapter(payments))``.
 
     ``policy`` is a Dependency, a view of one, or a Retry; ``wrap`` the adapter that sends (default: a new

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from perdure.integrations.answers import Judge
 
-__all__ = ["Seen", "achained", "aonce", "chained", "copy_of", "is_long", "once", "source"]
+__all__ = ["Seen", "achained", "aonce", "bytes_of", "chained", "copy_of", "is_long", "once", "source"]
 
 
 class Seen:
@@ -42,6 +42,11 @@ class Seen:
         return self.scope == Scope.WHOLE or not self.judge.is_enough(self.body)
 
 
+def bytes_of(stream: Any, plain: type[Any]) -> bytes | None:
+    """The bytes of a body that is nothing but bytes."""
+    return stream._stream if isinstance(stream, plain) else None
+
+
 def is_long(response: Any, limit: int) -> bool:
     """Whether it is a failure with a body that nobody would look at in part: it is left to the caller unread."""
     if response.status_code < 400:
@@ -59,8 +64,8 @@ def source(stream: Any, plain: type) -> Source:
     """How the body of a request can be sent again, by what httpx made of it."""
     if type(stream) is plain:
         return PLAIN
-    fields = getattr(stream, "fields", None)
-    if isinstance(fields, list):  # multipart: its files
+    fields: Any = getattr(stream, "fields", None)
+    if type(fields) is list:  # multipart: its files
         return source_of(_Parts(fields), stream)
     return source_of(getattr(stream, "_stream", stream), stream)
 

@@ -107,7 +107,7 @@ class Common:
         exchange.before = (request.headers.raw, exchange.before[1])
 
     def _body(self, request: Any) -> bytes | None:
-        return request.stream._stream if type(request.stream) is self._bytes else None
+        return streams.bytes_of(request.stream, self._bytes)
 
     def _asked(self, exchange: Exchange) -> dict[str, Any]:
         """What is asked of ``Keys.claim``."""
@@ -252,11 +252,11 @@ class Base(Common):
 
     def _peek(self, response: Any, limit: int, judge: Judge, scope: str) -> tuple[bytes, bool]:
         """A copy of the body as far as the limit; the response keeps all of it."""
-        stream = response.stream
+        stream: Any = response.stream
         if streams.is_long(response, limit):
             return b"", False
-        if type(stream) is self._bytes:
-            return streams.copy_of(stream._stream, response, limit), len(stream._stream) <= limit
+        if (raw := streams.bytes_of(stream, self._bytes)) is not None:
+            return streams.copy_of(raw, response, limit), len(raw) <= limit
         seen, chunks = streams.Seen(limit, judge, scope, response), iter(stream)
         try:
             while seen.wants_more:
@@ -272,7 +272,7 @@ class Base(Common):
 
     def _read(self, response: Any) -> None:
         """Have the body inside the attempt, so that one which is cut short is a failure of the attempt."""
-        stream = response.stream
+        stream: Any = response.stream
         if type(stream) is not self._bytes:
             try:
                 raw = b"".join(stream)

@@ -47,7 +47,13 @@ class PoolManager(urllib3.PoolManager):
         super().__init__(**arguments)
         _put_under(self, policy, options or Options())
 
-    def urlopen(self, method: str, url: str, redirect: bool = True, **given: Any) -> Any:  # noqa: FBT001, FBT002
+    def urlopen(  # type: ignore[override] # as that of urllib3.PoolManager
+        self,
+        method: str,
+        url: str,
+        redirect: bool = True,  # noqa: FBT001, FBT002
+        **given: Any,
+    ) -> Any:
         """See ``urllib3.PoolManager.urlopen``."""
         return super().urlopen(method, url, redirect, **_for_redirects(self, given))
 
@@ -89,10 +95,11 @@ class _Headers(urllib3.HTTPHeaderDict):
 
 def _put_under(manager: urllib3.PoolManager, policy: Any, options: Options) -> None:
     sender = _Sender(policy, options)
-    manager.pool_classes_by_scheme = {  # type: ignore[assignment] # subclasses of what was there
+    classes: dict[str, Any] = {
         scheme: type(cls.__name__, (_Guarded, cls), {"sender": sender})
         for scheme, cls in manager.pool_classes_by_scheme.items()
     }
+    manager.pool_classes_by_scheme = classes
 
 
 class _Guarded:
@@ -108,7 +115,8 @@ class _Guarded:
         """Send it as urllib3 does, once: errors come as they are, redirects are the manager's business."""
         asked = given.get("retries")
         given.update(retries=False, redirect=False)
-        response = super().urlopen(method, url, body, headers, **given)  # type: ignore[misc] # of the pool
+        urlopen: Any = super().urlopen  # type: ignore[misc] # of the pool
+        response: Any = urlopen(method, url, body, headers, **given)
         response.retries = asked  # how many redirects the manager may follow
         return response
 
