@@ -23,7 +23,7 @@ PACKAGE = SRC / "perdure"
 # Lowest first. A module may import from its own layer and from those below; what is not named here is on top.
 LAYERS = (
     ("bypass", "checks", "clock", "colour", "durations", "errors", "events", "faults", "outcome"),
-    ("core", "parts"),
+    ("adapt", "core", "parts"),
     ("engine",),
     ("policies",),
     ("plans", "registry", "settings"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from perdure.adapt import adapt as adapt
     from perdure.config import load, reload
     from perdure.core.backoff import Backoff, Exponential
     from perdure.core.explain import Explanation
@@ -67,7 +68,7 @@ _HOMES = {
     "perdure.registry": "dependencies",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = {"content", "faults", "headers", "hints", "idempotency", "integrations", "presets", "testing"}
+_MODULES = {"adapt", "content", "faults", "headers", "hints", "idempotency", "integrations", "presets", "testing"}
 
 __all__ = [
     "FOREVER",

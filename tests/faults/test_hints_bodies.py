@@ -88,6 +88,35 @@ def test_zero_is_told_from_nothing_and_the_huge_are_bounded() -> None:
     assert body_delay({"details": [{**INFO, "retryDelay": "9999999999999999s"}]}) == LONGEST
 
 
+@pytest.mark.parametrize(
+    ("field", "delay"),
+    [
+        *(("retry_after", 500), ("retry_after_seconds", 500), ("retryAfterSeconds", 500)),
+        *(("retry_after_ms", 0.5), ("retryAfterMs", 0.5), ("retryAfterInMs", 0.5)),
+    ],
+)
+def test_the_name_of_a_field_has_its_unit(field: str, delay: float) -> None:
+    assert hint_of(body={field: 500}) == Hint(delay, field)
+
+
+@pytest.mark.parametrize(
+    ("fields", "delay"),
+    [
+        ({"seconds": 2}, 2),
+        ({"nanos": 5e8}, 0.5),
+        ({"seconds": 2, "nanos": 5e8}, 2.5),
+        ({"seconds": "x", "nanos": 1}, None),
+    ],
+)
+def test_a_duration_of_protobuf_may_be_written_out(fields: dict[str, object], delay: float | None) -> None:
+    assert body_delay({"details": [{**INFO, "retryDelay": fields}]}) == delay
+
+
+def test_a_body_counts_up_to_a_bound_of_its_length() -> None:
+    assert asked_delay({}, body=b'{"retry_after": 5}'.ljust(65_536)) == 5
+    assert asked_delay({}, body=b'{"retry_after": 5}'.ljust(65_537)) is None
+
+
 def test_the_longest_of_several_counts() -> None:
     longer = {**INFO, "retryDelay": "7s"}
     assert body_delay({"error": {"details": [INFO, longer, INFO]}}) == 7

@@ -415,6 +415,17 @@ def test_a_number_is_a_moment_above_a_billion_and_in_milliseconds_above_a_trilli
     assert asked_delay(headers, NOW, status=429) == delay
 
 
+def test_the_bucket_has_a_name_in_a_time_to_the_reset_as_well() -> None:
+    headers = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-after-tokens": "7"}
+    assert hint_of(headers) == Hint(7, "x-ratelimit-reset-after-tokens")
+
+
+@pytest.mark.parametrize("name", ["x-ratelimit-reset", "x-ratelimit-reset-after"])
+def test_a_reset_in_no_time_asks_for_no_more_delay(name: str) -> None:
+    assert asked_delay({"x-ratelimit-remaining": "0", name: "0"}) == 0.0
+    assert asked_delay({"RateLimit": '"a";r=0;t=0'}) == 0.0
+
+
 def test_a_field_counts_up_to_a_bound_of_its_length() -> None:
     for name, value, most in (("RateLimit", '"a";r=0;t=12', 8192), ("RateLimit-Reset", "12", 8192)):
         for length, delay in ((most, 12), (most + 1, None)):

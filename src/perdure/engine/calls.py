@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, colour, is_awaitable
 from perdure.engine import ending, sync
+from perdure.engine.clients import look_at
 from perdure.engine.fused import wrap
 from perdure.engine.run import Run
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def call(policy: Retry, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of any colour, guarded."""
+    look_at(fn, policy.attempts)
     kind = colour_of(fn)
     if kind in {GENERATOR, ASYNC_GENERATOR}:
         return wrap(policy, fn)(*args, **kwargs)
@@ -30,6 +32,7 @@ def call(policy: Retry, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 
 def outcome(policy: Retry, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same, with the outcome as a value; a generator's is that of making it, as nothing ran yet."""
+    look_at(fn, policy.attempts)
     run = Run(policy, fn, args, kwargs)
     if colour_of(fn) == ASYNC:
         return _aoutcome(run, None)

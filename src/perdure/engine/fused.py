@@ -13,6 +13,7 @@ from types import CodeType, FunctionType
 from perdure import clock
 from perdure.bypass import NAMESPACE, OPEN_ENDS
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, colour, is_awaitable
+from perdure.engine.clients import look_at
 from perdure.engine.source import ANY, Form, Parameters, maker, parameters_of
 
 TYPE_CHECKING = False
@@ -78,6 +79,7 @@ class Site:
 
 def wrap(policy: Retry, fn: Callable[..., Any]) -> Callable[..., Any]:
     """The guarded form of ``fn``: same parameters, name, docs and colour."""
+    look_at(fn, policy.attempts)
     wrapper: Any = _generate(Site(policy, fn), fn, colour(fn))
     _dress(wrapper, fn)
     wrapper.__perdure__ = policy
@@ -86,6 +88,7 @@ def wrap(policy: Retry, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrap_guarded(guard: Guard, fn: Callable[..., Any], shown: object) -> Callable[..., Any]:
     """The form of ``fn`` that calls a dependency; ``shown`` is what the wrapper gives as its policy."""
+    look_at(fn, guard.retry.attempts)
     site = Site(guard.retry, fn, guard)
     if guard.key_of is None:
         site.state = guard.fixed_state()

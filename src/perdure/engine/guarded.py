@@ -11,7 +11,7 @@ from perdure.core.decide import Again, Stop
 from perdure.engine import admission, ambient, attempts, ending, logs, queueing, responses, spending, telling
 from perdure.engine.attempts import Passage
 from perdure.engine.hosts import host_of
-from perdure.engine.run import Run, text_of
+from perdure.engine.run import Run, said_of, text_of
 from perdure.engine.trail import Trail
 from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind
@@ -216,7 +216,7 @@ class GuardedRun(Run):
 
     def _report_rejected(self, rejected: ResultRejected, now: float) -> None:
         """A result is an answer, also one that ``reject=`` refuses; but a response may say that it is a failure."""
-        fault = fault_of_response(rejected.result)
+        fault = said_of(self.policy.reject, rejected.result) or fault_of_response(rejected.result)
         if fault is None:
             self.report(Signal.ANSWER, now)
         else:

@@ -239,7 +239,7 @@ class Run:
     def _wants(self, error: Exception, fault: Fault, *, marked: bool) -> bool:
         """Whether the failure is one that the policy retries."""
         kind, selector = fault.kind, self.policy.selector
-        if selector is None or fault is _REJECTED:
+        if selector is None or type(error) is ResultRejected:
             return kind is _TRANSIENT or kind is _AMBIGUOUS or kind is _THROTTLED
         if selector.only_types is not None and not marked:
             return isinstance(error, selector.only_types)
@@ -347,17 +347,27 @@ class Run:
         """A rejected result: False to go on, or to raise ``error`` where ``stop`` is set; True to return it."""
         error: Exception = ResultRejected(value)
         now = clock.monotonic()
-        decision = self._judge(error, _REJECTED, now, marked=False)
+        fault = said_of(self.policy.reject, value) or _REJECTED
+        decision = self._judge(error, fault, now, marked=False)
         if isinstance(decision, Again):
-            self._goes_on(error, _REJECTED, decision, now)
+            self._goes_on(error, fault, decision, now)
             return False
         if decision.reason not in _DEPENDENCY:
             decision = Stop(StopReason.REJECTED, decision.delay)
-        self._stops(error, _REJECTED, decision, now)
+        self._stops(error, fault, decision, now)
         if self.policy.on_exhausted == "return":
             return True
         self.error = error
         return False
+
+
+def said_of(reject: object, value: object) -> Fault | None:
+    """What a rule of ``perdure.content`` takes a rejected result for; other predicates do not say."""
+    say = getattr(reject, "fault", None)
+    if say is None:
+        return None
+    found = hooks.ask(say, "reject=", value)
+    return found if isinstance(found, Fault) else None
 
 
 def _may_carry(kind: type) -> bool:

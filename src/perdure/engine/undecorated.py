@@ -5,6 +5,7 @@ from __future__ import annotations
 from perdure.colour import ASYNC, ASYNC_GENERATOR, GENERATOR, is_awaitable
 from perdure.engine import dependent, ending
 from perdure.engine.calls import colour_of
+from perdure.engine.clients import look_at
 from perdure.engine.fused import wrap_guarded
 from perdure.engine.guarded import GuardedRun
 
@@ -21,6 +22,7 @@ __all__ = ["call", "outcome"]
 
 def call(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function of any colour."""
+    look_at(fn, guard.retry.attempts)
     kind = colour_of(fn)
     if kind in {GENERATOR, ASYNC_GENERATOR}:
         return wrap_guarded(guard, fn, None)(*args, **kwargs)
@@ -30,6 +32,7 @@ def call(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: di
 
 def outcome(guard: Guard, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The outcome of a call of a function of any colour."""
+    look_at(fn, guard.retry.attempts)
     return (_aoutcome_of if colour_of(fn) == ASYNC else _outcome_of)(guard, fn, args, kwargs)
 
 

@@ -19,7 +19,14 @@ REPLAYABLE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "QUE
 """The methods that HTTP declares idempotent."""
 
 _RESPONSES = ("response", "resp", "http_response")
-KEY_FIELDS = ("idempotency-key", "x-idempotency-key", "paypal-request-id", "repeatability-request-id")
+KEY_FIELDS = (
+    "idempotency-key",
+    "x-idempotency-key",
+    "paypal-request-id",
+    "repeatability-request-id",
+    "cko-idempotency-key",
+    "x-amz-pay-idempotency-key",
+)
 """Header fields (lower case) that make an unsafe request one that may be sent again."""
 
 _DANGER = (Safety.UNSAFE, Safety.KEYED, Safety.SAFE)

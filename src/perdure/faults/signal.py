@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from perdure.errors import FaultyResponse
 from perdure.faults.kinds import Fault, FaultKind
 
 __all__ = ["Signal", "signal_of"]
@@ -61,6 +62,8 @@ _LOCAL = _CLIENTS | {
 """Packages whose permanent errors come from this process, unless they carry a status."""
 
 _CONGESTED = ("HTTP 503", "HTTP 529")
+_CONFLICTS = ("HTTP 409", "SQLSTATE 40", "SQLSTATE 55P03", "deadlock", "lock wait timeout", "SQLITE_BUSY")
+"""Two callers were in each other's way: the dependency is well, and said so."""
 _ASKED_FOR_LESS = ("HTTP 429", "HTTP 420", "HTTP 509", "HTTP 403")
 
 
@@ -78,13 +81,22 @@ def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:
         if wanted:
             return Signal.FAILURE
         return Signal.ANSWER if _is_answer(error, why) else Signal.NEUTRAL
-    if why.startswith(_ASKED_FOR_LESS):
+    if kind is FaultKind.TRANSIENT and why.startswith(_CONFLICTS):
+        return Signal.ANSWER
+    if why.startswith(_ASKED_FOR_LESS) or (kind is FaultKind.THROTTLED and _is_rate_limit(why)):
         return Signal.THROTTLED
     is_congestion = kind is FaultKind.THROTTLED or why.startswith(_CONGESTED) or _is_timeout(error, why)
     return Signal.OVERLOAD if is_congestion else Signal.FAILURE
 
 
+def _is_rate_limit(why: str) -> bool:
+    """Whether a throttle is about this caller, and not about the server's load."""
+    return not why.startswith(_CONGESTED) and "overload" not in why.lower()
+
+
 def _is_answer(error: BaseException, why: str) -> bool:
+    if type(error) is FaultyResponse:
+        return True
     if why.startswith(("HTTP ", "SQLSTATE ", "marked ")):
         return True
     if why.startswith(("bug: ", "unknown ")):
