@@ -28,10 +28,9 @@ def policies() -> list[Any]:
 @pytest.mark.parametrize("number", [0, 1], ids=["retry", "dependency"])
 def test_a_client_that_retries_is_named_once(way: str, number: int) -> None:
     with urllib3.PoolManager(retries=3) as manager, perdure.testing.no_waits():
-        with pytest.warns(RuntimeWarning, match=r"PoolManager.*perdure\.adapt") as said:
+        with pytest.warns(RuntimeWarning, match=r"PoolManager.*perdure\.adapt"):
             WAYS[way](policies()[number], manager.request)
-            WAYS[way](policies()[number], manager.request)
-    assert len(said) == 1
+        WAYS[way](policies()[number], manager.request)  # a second warning would be an error
 
 
 @pytest.mark.parametrize("way", WAYS)

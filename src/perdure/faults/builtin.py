@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from perdure.faults.chain import leaves
 from perdure.faults.kinds import Fault, FaultKind
-from perdure.faults.posix import aborted_error, bare_connection_error, by_errno, permission_error, timeout_error
+from perdure.faults.posix import (
+    aborted_error,
+    bare_connection_error,
+    by_errno,
+    permission_error,
+    timeout_error,
+)
 from perdure.faults.rules import fault_of_leaf
 
 TYPE_CHECKING = False

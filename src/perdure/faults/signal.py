@@ -67,7 +67,7 @@ _CONFLICTS = ("HTTP 409", "SQLSTATE 40", "SQLSTATE 55P03", "deadlock", "lock wai
 _ASKED_FOR_LESS = ("HTTP 429", "HTTP 420", "HTTP 509", "HTTP 403")
 
 
-def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:
+def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:  # noqa: PLR0911 - a table in words
     """How a failed attempt counts; ``wanted``: its policy takes it for a failure worth another attempt.
 
     Never raises. Pure: safe from any thread or task.

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.answers import Scope
+from perdure.integrations.answers import Scope, is_cut
 from perdure.integrations.bodies import PLAIN, once_of, source_of
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import Lines
@@ -106,7 +106,7 @@ class Base:
         connect, read, _ = exchange.bounds()
         timeout = (shortest(own[0], connect), shortest(own[1], read))
         response = self._wrapped.send(request, stream=stream, timeout=timeout, **settings)
-        if _is_cut(response):
+        if is_cut(getattr(response.raw, "_original_response", None)):
             response.close()
             raise self._library.exceptions.ConnectionError(
                 "the response ended inside its headers", request=request
@@ -161,13 +161,6 @@ def _pair(timeout: Any) -> tuple[float | None, float | None]:
     if isinstance(timeout, (int, float)):
         return timeout, timeout
     return timeout.connect_timeout, timeout.read_timeout  # urllib3's own
-
-
-def _is_cut(response: Any) -> bool:
-    """Whether the connection ended inside the headers: http.client takes that for an answer with an empty body."""
-    original = getattr(response.raw, "_original_response", None)
-    message = getattr(original, "msg", None)
-    return bool(getattr(message, "defects", None)) and bool(getattr(original, "will_close", False))
 
 
 def _close(response: Any) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perdure.integrations.options import Options
     from perdure.policies import Retry
 
-__all__ = ["Judge", "Scope"]
+__all__ = ["Judge", "Scope", "is_cut"]
 
 _RETRIED = frozenset({FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS})
 _BY_MORE = frozenset({400, 401, 403, 407, 409, 413, 507})
@@ -100,6 +100,19 @@ class Judge:
         if self._content is not None and (found := self._content(reply)) is not None:
             return found if isinstance(found, Fault) else None
         return None if self._validate is None or status >= 400 else _validated(self._validate, reply)
+
+
+def is_cut(original: Any) -> bool:
+    """Whether the connection ended inside the headers: http.client takes that for an answer with an empty body.
+
+    ``original`` is the answer of http.client. What it could not read as a header is its payload, which ends with a
+    line where the server only wrote a bad header. A cut between two headers, or in a value, cannot be told.
+    """
+    message = getattr(original, "msg", None)
+    if not getattr(message, "defects", None):
+        return False
+    rest = message.get_payload()
+    return isinstance(rest, str) and rest != "" and not rest.endswith("\n")
 
 
 def _validated(validate: Any, reply: Any) -> Fault | None:

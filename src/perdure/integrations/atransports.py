@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.errors import FaultyResponse
 from perdure.integrations import streams
-from perdure.integrations.transports import EXTENSION, WHOLE, Common, ends, overrides
+from perdure.integrations.transports import EXTENSION, PARSED, WHOLE, Common, ends, overrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class AsyncBase(Common):
     async def handle_async_request(self, request: Any) -> Any:
         """Send a request under the policy; the last response where attempts are used up."""
         url = request.url
-        quick = self._quick.get((request.method, url.host, url.port))
+        place = getattr(url, PARSED, url)
+        quick = self._quick.get((request.method, place.host, place.port))
         if quick is None or self._seen is not self._guard.settings:
             quick = self._learn(request)
         # Anything special takes an exchange. Written out: a call would cost as much as all the rest.

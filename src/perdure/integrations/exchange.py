@@ -7,7 +7,7 @@ from perdure.engine.ambient import time_left
 from perdure.engine.trail import trail_of
 from perdure.errors import Refused
 from perdure.faults import Safety
-from perdure.faults.safety import REPLAYABLE
+from perdure.faults.safety import KEY_FIELDS, REPLAYABLE
 from perdure.integrations.options import UNSET
 
 TYPE_CHECKING = False
@@ -22,18 +22,9 @@ if TYPE_CHECKING:
     from perdure.integrations.options import Options, Override
     from perdure.parts import Timeouts
 
-__all__ = ["ATTEMPT", "KEY_FIELDS", "Exchange", "keep_trail", "origin_of", "shortest"]
+__all__ = ["ATTEMPT", "Exchange", "keep_trail", "origin_of", "shortest"]
 
 ATTEMPT = "X-Attempt"
-KEY_FIELDS = (
-    "idempotency-key",
-    "paypal-request-id",
-    "cko-idempotency-key",
-    "x-amz-pay-idempotency-key",
-    "x-idempotency-key",
-)
-"""Header fields that say: this request may be sent again."""
-
 _PORTS = {"http": 80, "https": 443}
 
 

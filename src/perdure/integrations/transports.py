@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from perdure.integrations.answers import Judge
     from perdure.integrations.options import Options
 
-__all__ = ["EXTENSION", "WHOLE", "Base", "Common", "ends", "guard", "overrides", "timed"]
+__all__ = ["EXTENSION", "PARSED", "WHOLE", "Base", "Common", "ends", "guard", "overrides", "timed"]
 
 EXTENSION = "perdure"
 """The request's extension that says how it is treated: ``client.get(url, extensions={"perdure": {...}})``."""
 
 WHOLE = "perdure.whole"
 """The extension by which a client says that it will read the body whole."""
+
+PARSED = "_uri_reference"
+"""Where a URL keeps its parts: to read them there costs half of what its properties take."""
 
 _TIMEOUTS = ("connect", "read", "write", "pool")
 overrides, ends = OVERRIDE.get, ENDS.get
@@ -79,7 +82,8 @@ class Common:
         line = lines.line(method, lines.key(request, origin), origin, Safety.SAFE)
         if len(self._quick) >= KEPT:
             self._quick.clear()
-        self._quick[method, url.host, url.port] = line.quick
+        place = getattr(url, PARSED, url)
+        self._quick[method, place.host, place.port] = line.quick
         return line.quick
 
     def _exchange(self, request: Any) -> Exchange:
@@ -199,7 +203,8 @@ class Base(Common):
     def handle_request(self, request: Any) -> Any:
         """Send a request under the policy; the last response where attempts are used up."""
         url = request.url
-        quick = self._quick.get((request.method, url.host, url.port))
+        place = getattr(url, PARSED, url)
+        quick = self._quick.get((request.method, place.host, place.port))
         if quick is None or self._seen is not self._guard.settings:
             quick = self._learn(request)
         # Anything special takes an exchange. Written out: a call would cost as much as all the rest.

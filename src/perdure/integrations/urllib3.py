@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import urllib3
-from urllib3.exceptions import ResponseError, UnrewindableBodyError
+from urllib3.exceptions import ProtocolError, ResponseError, UnrewindableBodyError
 from urllib3.util import Timeout
 from urllib3.util.request import set_file_position
 
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.answers import Scope
+from perdure.integrations.answers import Scope, is_cut
 from perdure.integrations.bodies import Source, once_of, source_of
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import Lines
@@ -197,6 +197,9 @@ class _Sender:
                 read=shortest(_number(own.read_timeout), read),
             )
         response = request.pool.once(request.method, request.url, request.body, headers, **given)
+        if is_cut(getattr(response, "_original_response", None)):
+            _close(response)
+            raise ProtocolError("the response ended inside its headers")
         if exchange.options.whole:
             response.data  # noqa: B018 - reads it, so that one which is cut short is a failure of the attempt
         return self._judged(exchange, response)
