@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import perdure
-from perdure import config, faults, testing
+from perdure import config, content, faults, hints, idempotency, integrations, testing
 from perdure.engine import logs
 from perdure.faults.builtin import RULES as BUILTIN
 from perdure.faults.kinds import Fault, FaultKind, Safety
+from perdure.integrations.options import Options, Override
 from perdure.parts import UNSET
 from perdure.testing import VirtualClock, no_waits, record_events
 
@@ -46,6 +47,17 @@ README = ROOT / "README.md"
 # The benchmark page is written by a program, and its blocks are commands that take minutes.
 PAGES = [README, *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.name != "benchmarks.md")]
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+
+# A server on this machine: its answers take real time, so blocks of these pages run without waits instead.
+SERVING = """
+    from contextlib import contextmanager
+    from tests.integration import wire
+
+    @contextmanager
+    def serving(*statuses):
+        with wire.serve(*(wire.answer(status, body=b"ok") for status in statuses)) as server:
+            yield server.url
+"""
 
 # What a page takes for granted: the reader's own clients and services.
 BEFORE = {
@@ -63,6 +75,9 @@ BEFORE = {
             async def get(path): await asyncio.sleep(10)
             async def audit(what): await asyncio.sleep(2)
     """,
+    "docs/integrations/aiohttp.md": SERVING,
+    "docs/integrations/requests.md": SERVING,
+    "docs/integrations/urllib3.md": SERVING,
 }
 PLAIN_BLOCKS = {"", "text", "json", "mermaid"}
 POLICIES = {
@@ -165,8 +180,13 @@ def run_python(block: Block, page: Path, module: ModuleType) -> str:
     out = io.StringIO()
     with redirect_stdout(out), ExitStack() as stack:
         if "VirtualClock" not in block.text:
-            stack.enter_context(VirtualClock(seed=0))
-        exec(code, module.__dict__)  # noqa: S102 - our own documentation
+            stack.enter_context(no_waits() if "serving" in module.__dict__ else VirtualClock(seed=0))
+        try:
+            exec(code, module.__dict__)  # noqa: S102 - our own documentation
+        except ModuleNotFoundError as error:
+            if os.environ.get("PERDURE_TEST_CLIENTS") == "all" or f"{error.name}".startswith("perdure"):
+                raise
+            pytest.skip(f"{error.name} is not installed")
     for name in module.__dict__.keys() - before:
         if name.startswith("test_"):
             call_test(module.__dict__[name])
@@ -297,6 +317,8 @@ def test_every_public_name_is_explained_somewhere() -> None:
     assert not mentioned(text, "", perdure.__all__)
     assert not mentioned(text, "", testing.__all__)
     assert not mentioned(text, "", faults.__all__)
+    for public in (content, hints, idempotency, integrations):
+        assert not mentioned(text, "", public.__all__), public.__name__
 
 
 def rows(name: str, heading: str) -> list[list[str]]:
@@ -333,6 +355,13 @@ def written(what: type, **shown: str) -> dict[str, str]:
         is_plain = isinstance(one.default, (int, float, str, type(None)))
         found[name] = repr(one.default).replace("'", '"') if is_plain else named.get(one.default, "?")
     return found | shown
+
+
+def test_the_tables_of_the_http_clients_have_the_fields_of_options_and_override() -> None:
+    shown = rows("docs/integrations/index.md", "## Options")
+    assert defaults(shown) == written(Options)
+    shown = rows("docs/integrations/index.md", "## One request that says otherwise")[2:]
+    assert code_in(row[0] for row in shown) == {one.name for one in fields(Override)}
 
 
 def test_there_is_a_page_for_each_policy_and_no_other() -> None:

@@ -84,7 +84,12 @@ def _niquests(python: interpreters.Interpreter) -> Code:
         command: Command = [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider", *NIQUESTS]
         with (BUILD / "test-niquests.log").open("wb") as log:
             code = subprocess.run(
-                command, cwd=environment.ROOT, stdout=log, stderr=subprocess.STDOUT, check=False, timeout=LIMIT
+                command,
+                cwd=environment.ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=LIMIT,
             ).returncode
     said = (BUILD / "test-niquests.log").read_text(errors="replace").rstrip().splitlines()
     print(f"niquests: tested, {f'FAILED (exit code {code})' if code else 'passed'}")

@@ -58,8 +58,8 @@ _HOMES = {
     "perdure.engine.handover": "carry",
     "perdure.engine.shutdown": "aclose close close_on_signals",
     "perdure.engine.trail": "attempts_of",
-    "perdure.errors": "AttemptTimeout BreakerOpen BulkheadFull ConfigError DeadlineExceeded FaultyResponse Isolated "
-    "Overloaded PerdureError RateLimited Refused ResultRejected ShuttingDown",
+    "perdure.errors": "AttemptTimeout BreakerOpen BulkheadFull ConfigError DeadlineExceeded FaultyResponse "
+    "Isolated Overloaded PerdureError RateLimited Refused ResultRejected ShuttingDown",
     "perdure.events": "Event listen",
     "perdure.faults": "Fault FaultKind Safety classify permanent transient",
     "perdure.outcome": "AttemptRecord Outcome StopReason",
@@ -68,7 +68,17 @@ _HOMES = {
     "perdure.registry": "dependencies",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-_MODULES = {"adapt", "content", "faults", "headers", "hints", "idempotency", "integrations", "presets", "testing"}
+_MODULES = {
+    "adapt",
+    "content",
+    "faults",
+    "headers",
+    "hints",
+    "idempotency",
+    "integrations",
+    "presets",
+    "testing",
+}
 
 __all__ = [
     "FOREVER",

@@ -207,7 +207,9 @@ class NiquestsAsync(Client):
                     got.status_code, _lower(got.headers), got.content, perdure.attempts_of(got), got
                 )
 
-        def send(method: str, url: str, body: Any = None, headers: Any = None, override: Any = None) -> Answer:
+        def send(
+            method: str, url: str, body: Any = None, headers: Any = None, override: Any = None
+        ) -> Answer:
             return asyncio.run(one(method, url, body, headers, override))
 
         yield Session(send)

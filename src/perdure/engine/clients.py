@@ -1,4 +1,4 @@
-"""Looks, where a function is given to a policy, whether it belongs to a client that makes requests again by itself."""
+"""Looks, where a function is given to a policy, whether its client makes requests again by itself."""
 
 from __future__ import annotations
 

@@ -1,0 +1,165 @@
+"""Connections come back, whatever an attempt, a wait or a call ended with: B114, B115, B116.
+
+Every session has a pool of one connection: one that is kept is missing in the next request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import perdure
+from perdure import Retry
+from perdure.testing import no_waits
+from tests.cases.http_sessions import Ask, Got, Leave, clients, dependency, play
+from tests.integration import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _waits() -> Iterator[None]:
+    with no_waits():
+        yield
+
+
+LONG = 300_000
+FAILURES = {
+    "closed": wire.close(),
+    "reset": wire.reset(),
+    "garbage": wire.garbage(),
+    "headers cut": wire.cut_headers(),
+    "body short": wire.short_body(),
+    "chunk cut": wire.cut_chunked(),
+    "reset in the body": wire.reset_in_body(),
+    "throttled": wire.answer(429, body=b"slow down"),
+    "a long 503": wire.answer(503, body=b"x" * LONG),
+    "a chunked 503": wire.answer(503, body=b"x" * 1000, chunked=True),
+    "a 500 of unknown length": wire.answer(500, {"Connection": "close"}, b"x", keep=False),
+}
+MAKES = {"retry": Retry, "dependency": dependency}
+
+
+@clients()
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
+def test_b115_after_failures_and_a_success(client: str, failure: str, make: Any) -> None:
+    step = FAILURES[failure]
+    with wire.serve(step, step, wire.answer(body=b"ok")) as server:
+        played = play(client, make(), Ask(server.url), Ask(server.url), whole=True)
+    assert (played.statuses, played.taken) == ([200, 200], [0, 0])
+    assert len(played.ends[0].attempts) == 2
+
+
+@clients()
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("raises", [False, True])
+def test_b115_after_a_call_that_was_given_up(client: str, failure: str, raises: bool) -> None:
+    steps = [FAILURES[failure]] * 2
+    with wire.serve(*steps, wire.answer(body=b"ok")) as server:
+        played = play(
+            client,
+            dependency(retry=Retry(attempts=2)),
+            Ask(server.url),
+            Ask(server.url),
+            whole=True,
+            raise_on_exhausted=raises,
+        )
+    lost, well = played.ends
+    assert played.taken == [0, 0]
+    assert well.status == 200
+    assert len(lost.attempts if isinstance(lost, Got) else perdure.attempts_of(lost)) == 2
+    assert isinstance(lost, Got) == (getattr(lost, "status", 0) >= 400 and not raises)
+
+
+@clients()
+@pytest.mark.parametrize("failure", ["closed", "throttled", "a long 503", "body short"])
+def test_b115_after_a_call_that_was_not_repeated(client: str, failure: str) -> None:
+    """An unsafe method, a single attempt, and no time for a wait end it at the first failure."""
+    endings = [
+        Retry(on=perdure.FaultKind.STALE),
+        Retry(attempts=1),
+        Retry(deadline=1, backoff=perdure.Constant(2)),
+    ]
+    for policy in endings:
+        with wire.serve(FAILURES[failure], wire.answer(body=b"ok")) as server:
+            played = play(client, policy, Ask(server.url), Ask(server.url), whole=True)
+        assert played.taken == [0, 0]
+        assert len(server.requests) == 2
+
+
+@clients()
+def test_b115_after_timeouts(client: str) -> None:
+    steps = [wire.hang(), wire.hang_in_body(), wire.answer(body=b"ok")]
+    with wire.serve(*steps) as server:
+        played = play(client, Retry(), Ask(server.url), Ask(server.url), whole=True, timeout=0.1)
+    assert (played.statuses, played.taken) == ([200, 200], [0, 0])
+
+
+@clients()
+@pytest.mark.parametrize("part", ["validate", "content", "key", "reject"])
+@pytest.mark.parametrize("error", [RuntimeError, Leave])
+def test_b115_after_a_users_function_that_raises(client: str, part: str, error: Any) -> None:
+    """B115: in code of the user's that an attempt calls, once the answer is there (the key: before it is asked)."""
+    calls: list[Any] = []
+
+    def raises_once(given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise error("in a function")
+        return False if part == "reject" else None
+
+    policy = Retry(reject=raises_once) if part == "reject" else dependency()
+    options = {} if part == "reject" else {part: raises_once}
+    with wire.serve(wire.answer(body=b"x" * LONG)) as server:
+        played = play(client, policy, Ask(server.url), Ask(server.url), **options)
+    assert played.taken == [0, 0]
+    assert played.statuses[1] == 200
+    if part == "validate" and error is RuntimeError:
+        assert played.statuses[0] == 200  # that is how a validator says no
+    else:
+        assert type(played.ends[0]) is error
+
+
+@clients()
+@pytest.mark.parametrize("status", [200, 503])
+def test_b114_after_results_that_were_rejected(client: str, status: int) -> None:
+    bad = wire.answer(status, {"X-Stale": "1"}, b"x" * LONG)
+    with wire.serve(bad, bad, wire.answer(body=b"ok"), bad) as server:
+        policy = Retry(attempts=3, reject=lambda response: response.headers.get("x-stale") == "1")
+        played = play(client, policy, Ask(server.url), Ask(server.url), Ask(server.url))
+    assert played.taken[:2] == [0, 0]
+    assert played.statuses[0] == 200
+
+
+@clients()
+def test_b114_answers_that_a_validator_refused(client: str) -> None:
+    bad = wire.answer(body=b"x" * LONG)
+    with wire.serve(bad, bad, wire.answer(body=b"ok"), wire.answer(body=b"ok")) as server:
+        played = play(
+            client, Retry(), Ask(server.url), Ask(server.url), validate=lambda reply: reply.body == b"ok"
+        )
+    assert (played.statuses, played.taken) == ([200, 200], [0, 0])
+
+
+@clients()
+def test_b116_a_response_knows_its_request(client: str) -> None:
+    """pydantic-ai#2656: raise_for_status() failed for want of it, in a hook and after the call."""
+    asked: list[Any] = []
+
+    def is_bad(response: Any) -> bool:
+        asked.append(response)
+        return False
+
+    policy = Retry(attempts=2, reject=is_bad)
+    with wire.serve(wire.answer(404), wire.answer(503)) as server:
+        played = play(client, policy, Ask(server.url), Ask(server.url))
+    for response in [*asked, *(end.response for end in played.ends)]:
+        if client == "urllib3":
+            assert response.status >= 400
+            continue
+        with pytest.raises(Exception, match="404|503") as caught:
+            response.raise_for_status()
+        assert not isinstance(caught.value, RuntimeError)
