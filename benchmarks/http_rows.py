@@ -63,7 +63,7 @@ def _ok(row_id: str, plan: HttpPlan) -> Row:
         REQUEST,
         lineup="http",
         above="bare",
-        weight=2.0,
+        weight=3.0,
     )
 
 
@@ -92,7 +92,7 @@ ROWS = (
         GET,
         lineup="http",
         above="bare",
-        weight=6.0,
+        weight=10.0,
     ),
     Row(
         "10.http.client.failing",
@@ -104,7 +104,7 @@ ROWS = (
         None,
         GET,
         lineup="http",
-        weight=6.0,
+        weight=10.0,
     ),
     Row(
         "10.aiohttp.ok",
@@ -117,7 +117,7 @@ ROWS = (
         SESSION,
         lineup="aiohttp",
         above="bare",
-        weight=8.0,
+        weight=10.0,
     ),
     Row(
         "10.aiohttp.failing",
@@ -129,6 +129,6 @@ ROWS = (
         1.1,
         SESSION,
         lineup="aiohttp",
-        weight=8.0,
+        weight=10.0,
     ),
 )

@@ -95,7 +95,7 @@ def _timed_figure(lane: Lane, timed: dict[tuple[str, str], Lane]) -> Figure:
     if bare is None:
         return Figure(name, absent=f"nothing to take off: {row.above} was not measured")
     if bare is lane:
-        return Figure(name, absent=f"{median(lane.samples) * 1e6:.1f} us, taken off all others")
+        return Figure(name, absent=f"{median(lane.samples) * 1e6:.3g} us, taken off all others")
     samples = tuple((own - other) * 1e6 for own, other in zip(lane.samples, bare.samples, strict=True))
     return Figure(name, samples, lane.remark)
 

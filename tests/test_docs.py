@@ -67,7 +67,6 @@ BEFORE = {
             async def complete(prompt):
                 model.calls += 1
                 raise ConnectionError("connection lost")
-        def rates_api(day): return {}
     """,
     "docs/deadlines.md": """
         import asyncio

@@ -12,11 +12,11 @@ import pytest
 import perdure
 from perdure import Retry
 from perdure.testing import no_waits
-from tests.cases.http_sessions import Ask, Got, Leave, clients, dependency, play
+from tests.cases.http_sessions import ALL, Ask, Got, Leave, clients, dependency, play
 from tests.integration import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,7 @@ FAILURES = {
     "a chunked 503": wire.answer(503, body=b"x" * 1000, chunked=True),
     "a 500 of unknown length": wire.answer(500, {"Connection": "close"}, b"x", keep=False),
 }
+ANSWERS = {"throttled", "a long 503", "a chunked 503", "a 500 of unknown length"}
 MAKES = {"retry": Retry, "dependency": dependency}
 
 
@@ -71,7 +72,7 @@ def test_b115_after_a_call_that_was_given_up(client: str, failure: str, raises: 
     assert played.taken == [0, 0]
     assert well.status == 200
     assert len(lost.attempts if isinstance(lost, Got) else perdure.attempts_of(lost)) == 2
-    assert isinstance(lost, Got) == (getattr(lost, "status", 0) >= 400 and not raises)
+    assert isinstance(lost, Got) == (failure in ANSWERS and not raises)
 
 
 @clients()
@@ -93,45 +94,56 @@ def test_b115_after_a_call_that_was_not_repeated(client: str, failure: str) -> N
 @clients()
 def test_b115_after_timeouts(client: str) -> None:
     steps = [wire.hang(), wire.hang_in_body(), wire.answer(body=b"ok")]
+    policy = Retry(attempt_timeout=0.1) if client == "aiohttp" else Retry()  # its timeouts are those of a call
     with wire.serve(*steps) as server:
-        played = play(client, Retry(), Ask(server.url), Ask(server.url), whole=True, timeout=0.1)
+        timeout = 5 if client == "aiohttp" else 0.1
+        played = play(client, policy, Ask(server.url), Ask(server.url), whole=True, timeout=timeout)
     assert (played.statuses, played.taken) == ([200, 200], [0, 0])
 
 
 @clients()
 @pytest.mark.parametrize("part", ["validate", "content", "key", "reject"])
-@pytest.mark.parametrize("error", [RuntimeError, Leave])
-def test_b115_after_a_users_function_that_raises(client: str, part: str, error: Any) -> None:
-    """B115: in code of the user's that an attempt calls, once the answer is there (the key: before it is asked)."""
-    calls: list[Any] = []
-
-    def raises_once(given: Any) -> Any:
-        calls.append(given)
-        if len(calls) == 1:
-            raise error("in a function")
-        return False if part == "reject" else None
-
-    policy = Retry(reject=raises_once) if part == "reject" else dependency()
-    options = {} if part == "reject" else {part: raises_once}
+def test_b115_after_a_users_function_that_raises(client: str, part: str) -> None:
+    """What it raises is logged, and the answer counts; out of `validate` it is the failure of an attempt."""
+    policy = Retry(reject=raising(RuntimeError)) if part == "reject" else dependency()
+    options = {} if part == "reject" else {part: raising(RuntimeError)}
     with wire.serve(wire.answer(body=b"x" * LONG)) as server:
         played = play(client, policy, Ask(server.url), Ask(server.url), **options)
-    assert played.taken == [0, 0]
-    assert played.statuses[1] == 200
-    if part == "validate" and error is RuntimeError:
-        assert played.statuses[0] == 200  # that is how a validator says no
-    else:
-        assert type(played.ends[0]) is error
+    assert (played.statuses, played.taken) == ([200, 200], [0, 0])
+    assert len(server.requests) == (3 if part == "validate" else 2)
 
 
 @clients()
-@pytest.mark.parametrize("status", [200, 503])
-def test_b114_after_results_that_were_rejected(client: str, status: int) -> None:
-    bad = wire.answer(status, {"X-Stale": "1"}, b"x" * LONG)
-    with wire.serve(bad, bad, wire.answer(body=b"ok"), bad) as server:
+@pytest.mark.parametrize("part", ["validate", "content", "key"])
+def test_b115_after_an_exit_in_a_users_function(client: str, part: str) -> None:
+    with wire.serve(wire.answer(body=b"x" * LONG)) as server:
+        played = play(client, dependency(), Ask(server.url), Ask(server.url), **{part: raising(Leave)})
+    assert played.taken == [0, 0]
+    assert type(played.ends[0]) is Leave
+    assert played.statuses[1] == 200
+
+
+def raising(error: type[BaseException]) -> Callable[[Any], Any]:
+    """A function that raises when it is first called, and has nothing to say after that."""
+    calls: list[Any] = []
+
+    def asked(given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 1:
+            raise error("in a function")
+        return None
+
+    return asked
+
+
+@pytest.mark.xfail(strict=True, reason="the engine does not let go of a response that reject= refuses")
+@clients(*(name for name in ALL if name not in {"requests", "urllib3"}))
+def test_b114_after_responses_that_were_rejected(client: str) -> None:
+    bad = wire.answer(200, {"X-Stale": "1"}, b"x" * LONG)
+    with wire.serve(bad, bad, wire.answer(body=b"ok")) as server:
         policy = Retry(attempts=3, reject=lambda response: response.headers.get("x-stale") == "1")
-        played = play(client, policy, Ask(server.url), Ask(server.url), Ask(server.url))
-    assert played.taken[:2] == [0, 0]
-    assert played.statuses[0] == 200
+        played = play(client, policy, Ask(server.url), timeout=0.1)
+    assert (played.statuses, played.taken) == ([200], [0])
 
 
 @clients()

@@ -139,7 +139,8 @@ class Requests(Client):
         inner = requests.adapters.HTTPAdapter(pool_maxsize=pool, pool_block=True)
         with requests.Session() as session:
             session.trust_env = False
-            session.mount("http://", integration.Adapter(policy, inner, **options))
+            for prefix in ("http://", "https://"):
+                session.mount(prefix, integration.Adapter(policy, inner, **options))
 
             def send(
                 method: str, url: str, body: Any = None, headers: Any = None, override: Any = None
@@ -308,6 +309,7 @@ CLIENTS: list[Client] = [
     Urllib3(),
     Aiohttp(),
     Niquests("niquests"),
+    NiquestsAsync(),
 ]
 
 

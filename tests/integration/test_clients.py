@@ -352,6 +352,18 @@ def test_attempts_are_announced_where_asked(client: Client) -> None:
     assert all("x-request-deadline" in request.headers for request in server.requests)
 
 
+@each()
+def test_a_token_is_renewed_once_and_sent_with_the_next_attempt(client: Client) -> None:
+    tokens = ["old"]
+    policy = Retry(refresh=lambda: tokens.append("new"))
+    with wire.serve(wire.answer(401), wire.answer(200), wire.answer(401)) as server:
+        with client.open(policy, headers=lambda: {"Authorization": f"Bearer {tokens[-1]}"}) as session:
+            assert session.send("POST", server.url, b"order").status == 200
+            assert session.send("GET", server.url).status == 401
+    sent = [request.headers["authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer new", "Bearer new", "Bearer new"]
+
+
 # Content
 
 

@@ -1,4 +1,4 @@
-"""The adapter for requests and niquests, which differ in name only."""
+"""The adapter for requests and niquests, which differ in little; for async code see ``aadapters``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,105 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from perdure.faults import Fault
     from perdure.integrations.bodies import Source
     from perdure.integrations.options import Options
 
-__all__ = ["Base"]
+__all__ = ["Base", "Common"]
 
 
-class Base:
+class Common:
+    """What the adapters have in common, sync or async."""
+
+    _library: Any  # the client's module
+    _wrapped: Any
+    _lines: Lines
+
+    def _exchange(self, request: Any, stream: Any, timeout: Any, settings: dict[str, Any]) -> Exchange:
+        exchange = Exchange(self._lines, request, self._source(request), OVERRIDE.get())
+        exchange.before = (dict(request.headers), _limits(timeout), bool(stream), settings)
+        return exchange
+
+    def _source(self, request: Any) -> Source:
+        body = request.body
+        if body is None or isinstance(body, (bytes, str)):
+            return PLAIN
+        source = source_of(body)
+        if source.is_spent:
+            raise self._library.exceptions.UnrewindableBodyError(
+                "the body was sent already, and cannot be sent again"
+            )
+        if source.once is not None:
+            request.body = once_of(body, source)
+        return source
+
+    def _asked(self, exchange: Exchange) -> dict[str, Any]:
+        """What an idempotency key is made from."""
+        request, body = exchange.request, _bytes_of(exchange.request)
+        return {
+            "method": request.method,
+            "url": request.url,
+            "headers": request.headers,
+            "body": body if isinstance(body, bytes) else None,
+            **exchange.keyed,
+        }
+
+    def _claimed(self, exchange: Exchange, claim: Any) -> None:
+        """Give an unsafe request its key; the session copies its headers when it follows a redirect."""
+        request, exchange.claim = exchange.request, claim
+        if claim is not None:
+            request.headers.update(claim.headers)
+            if claim.body is not None and claim.body != _bytes_of(request):
+                request.prepare_body(claim.body, None)
+            exchange.before = (dict(request.headers), *exchange.before[1:])
+
+    def _send(self, exchange: Exchange) -> Any:
+        """Send one request; the response, or what is to be awaited for it."""
+        request = exchange.request
+        address = urlsplit(str(request.url))
+        origin = origin_of(address.scheme, address.hostname or "", address.port)
+        safety = exchange.safety(request.method, request.headers.__contains__)
+        return self._lines.send(exchange, request.method, origin, safety)
+
+    def _begin(self, exchange: Exchange) -> dict[str, Any]:
+        """Make an attempt's request; the arguments that send it."""
+        exchange.begin_attempt()
+        request, (headers, own, stream, settings) = exchange.request, exchange.before
+        if exchange.number > 1:
+            request.headers.clear()
+            request.headers.update(headers)
+        if exchange.options.adds:
+            request.headers.update(exchange.added())
+        connect, read, left = exchange.bounds()
+        timeout: Any = (shortest(own[0], connect), shortest(own[1], read))
+        if own[2] is not None:
+            kind = self._library.adapters.TimeoutSauce
+            timeout = kind(connect=timeout[0], read=timeout[1], total=shortest(own[2], left))
+        return {"stream": stream, "timeout": timeout, **settings}
+
+    def _cut(self, request: Any) -> Exception:
+        error: Exception = self._library.exceptions.ConnectionError(
+            "the response ended inside its headers", request=request
+        )
+        return error
+
+    def _fault(self, exchange: Exchange, response: Any, body: tuple[bytes, bool]) -> Fault | None:
+        seen, complete = body
+        method = exchange.request.method
+        return exchange.judge().fault(response.status_code, response.headers, method, seen, complete=complete)
+
+    def _ended(self, faulty: FaultyResponse, request: Any, options: Options) -> Any:
+        response = keep_trail(faulty)
+        if not options.raise_on_exhausted:
+            return response
+        if faulty.status is None or faulty.status < 400:
+            raise faulty
+        error = self._library.exceptions.HTTPError(str(faulty), request=request, response=response)
+        error.__dict__.update(faulty.__dict__)  # the record of its attempts
+        raise error from None
+
+
+class Base(Common):
     """Sends what a session gives it through another adapter; see ``perdure.integrations.requests.Adapter``."""
 
     def __init__(self, library: ModuleType, policy: Any, wrap: Any, options: Options) -> None:
@@ -39,15 +131,12 @@ class Base:
 
     def send(self, request: Any, stream: Any = None, timeout: Any = None, **settings: Any) -> Any:
         """Send a request under the policy; the last response where attempts are used up."""
-        source = self._source(request)
-        exchange = Exchange(self._lines, request, source, OVERRIDE.get())
-        exchange.before = (dict(request.headers), _pair(timeout), bool(stream), settings)
-        self._claim(exchange)
-        address = urlsplit(str(request.url))
-        origin = origin_of(address.scheme, address.hostname or "", address.port)
-        safety = exchange.safety(request.method, request.headers.__contains__)
+        exchange = self._exchange(request, stream, timeout, settings)
+        keys = exchange.options.idempotency
+        if keys is not None:
+            self._claimed(exchange, keys.claim(**self._asked(exchange)))
         try:
-            response = self._lines.send(exchange, request.method, origin, safety)
+            response = self._send(exchange)
         except FaultyResponse as faulty:
             failed = faulty
         except BaseException as error:
@@ -63,104 +152,81 @@ class Base:
         """Close the adapter that is wrapped."""
         self._wrapped.close()
 
-    def _source(self, request: Any) -> Source:
-        body = request.body
-        if body is None or isinstance(body, (bytes, str)):
-            return PLAIN
-        source = source_of(body)
-        if source.is_spent:
-            raise self._library.exceptions.UnrewindableBodyError(
-                "the body was sent already, and cannot be sent again"
-            )
-        if source.once is not None:
-            request.body = once_of(body, source)
-        return source
-
-    def _claim(self, exchange: Exchange) -> None:
-        """Give an unsafe request its key; the session copies its headers when it follows a redirect."""
-        keys, request = exchange.options.idempotency, exchange.request
-        if keys is None:
-            return
-        body = request.body.encode() if isinstance(request.body, str) else request.body
-        exchange.claim = claim = keys.claim(
-            method=request.method,
-            url=request.url,
-            headers=request.headers,
-            body=body if isinstance(body, bytes) else None,
-            **exchange.keyed,
-        )
-        if claim is not None:
-            request.headers.update(claim.headers)
-            if claim.body is not None and claim.body != body:
-                request.prepare_body(claim.body, None)
-            exchange.before = (dict(request.headers), *exchange.before[1:])
-
     def _attempt(self, exchange: Exchange) -> Any:
-        exchange.begin_attempt()
-        request, (headers, own, stream, settings) = exchange.request, exchange.before
-        if exchange.number > 1:
-            request.headers.clear()
-            request.headers.update(headers)
-        if exchange.options.announce:
-            request.headers.update(exchange.announced())
-        connect, read, _ = exchange.bounds()
-        timeout = (shortest(own[0], connect), shortest(own[1], read))
-        response = self._wrapped.send(request, stream=stream, timeout=timeout, **settings)
+        sending, request = self._begin(exchange), exchange.request
+        response = self._wrapped.send(request, **sending)
         if is_cut(getattr(response.raw, "_original_response", None)):
             response.close()
-            raise self._library.exceptions.ConnectionError(
-                "the response ended inside its headers", request=request
-            )
-        if not stream or exchange.options.whole:
+            raise self._cut(request)
+        if (not sending["stream"] or exchange.options.whole) and not is_upgraded(response):
             response.content  # noqa: B018 - reads it, so that one which is cut short is a failure of the attempt
         return self._judged(exchange, response)
 
     def _judged(self, exchange: Exchange, response: Any) -> Any:
-        judge, status, method = exchange.judge(), response.status_code, exchange.request.method
-        scope = judge.scope(status, method)
-        if scope is None and status not in judge.watched:
+        judge, status = exchange.judge(), response.status_code
+        scope = judge.scope(status, exchange.request.method)
+        if (scope is None and status not in judge.watched) or is_upgraded(response):
             return response
-        body, complete = self._peek(response, exchange.options.peek, scope)
-        fault = judge.fault(status, response.headers, method, body, complete=complete)
+        fault = self._fault(exchange, response, self._peek(response, exchange.options.peek, scope))
         if fault is None:
             return response
-        is_free = response._content is not False
-        raise FaultyResponse(
-            fault.why, response, status=status, fault=fault, close=None if is_free else response.close
-        )
+        close = None if is_read(response) else response.close
+        raise FaultyResponse(fault.why, response, status=status, fault=fault, close=close)
 
     def _peek(self, response: Any, limit: int, scope: str | None) -> tuple[bytes, bool]:
         """The start of a body. Of a stream: only one that is short, as what was read cannot be put back."""
         if scope is None:
             return b"", True
-        if response._content is False:
-            length = response.headers.get("content-length", "")
-            if scope == Scope.START or not (length.isascii() and length.isdigit() and int(length) <= limit):
+        if not is_read(response):
+            if scope == Scope.START or not is_short(response, limit):
                 return b"", False
             response.content  # noqa: B018 - reads it
-        content = response.content or b""
-        return content[:limit], len(content) <= limit
-
-    def _ended(self, faulty: FaultyResponse, request: Any, options: Options) -> Any:
-        response = keep_trail(faulty)
-        if not options.raise_on_exhausted:
-            return response
-        if faulty.status is None or faulty.status < 400:
-            raise faulty
-        error = self._library.exceptions.HTTPError(str(faulty), request=request, response=response)
-        error.__dict__.update(faulty.__dict__)  # the record of its attempts
-        raise error from None
+        return start_of_body(response, limit)
 
 
-def _pair(timeout: Any) -> tuple[float | None, float | None]:
-    """A timeout of requests as seconds for connecting and reading."""
+def is_upgraded(response: Any) -> bool:
+    """Whether the answer became something else, such as a WebSocket, which has no body and no end."""
+    return getattr(response, "extension", None) is not None
+
+
+def is_read(response: Any) -> bool:
+    """Whether the client has the body."""
+    return response._content is not False
+
+
+def is_short(response: Any, limit: int) -> bool:
+    """Whether the answer says that its body has no more bytes than may be looked at."""
+    length = response.headers.get("content-length", "")
+    return length.isascii() and length.isdigit() and len(length) <= 18 and int(length) <= limit
+
+
+def start_of_body(response: Any, limit: int) -> tuple[bytes, bool]:
+    """The start of a body that was read, and whether it is all of it."""
+    content = response._content or b""
+    return content[:limit], len(content) <= limit
+
+
+def _bytes_of(request: Any) -> Any:
+    body = request.body
+    return body.encode() if isinstance(body, str) else body
+
+
+def _limits(timeout: Any) -> tuple[Any, Any, Any]:
+    """A timeout as seconds for connecting, for reading, and for both together; None: no bound."""
     if timeout is None:
-        return None, None
+        return None, None, None
     if isinstance(timeout, tuple):
-        return timeout if len(timeout) == 2 else (timeout[0], timeout[-1])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] # as the user gave it
+        connect, read, total = (*timeout, None, None, None)[:3]  # pyright: ignore[reportUnknownVariableType] # as given
+        return connect, read, total  # pyright: ignore[reportUnknownVariableType]
     if isinstance(timeout, (int, float)):
-        return timeout, timeout
-    return timeout.connect_timeout, timeout.read_timeout  # urllib3's own
+        return timeout, timeout, None
+    own = (
+        timeout._connect,
+        timeout._read,
+        timeout.total,
+    )  # urllib3's own: where one is not set stands a mark
+    connect, read, total = (bound if isinstance(bound, (int, float)) else None for bound in own)
+    return connect, read, total
 
 
 def _close(response: Any) -> None:

@@ -7,6 +7,7 @@ response = await session.get("https://api.example.com/orders/17")
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -114,11 +115,12 @@ class Middleware:
     async def _attempt(self, exchange: Exchange) -> Any:
         exchange.begin_attempt()
         request, (handler, headers) = exchange.request, exchange.before
-        if exchange.number > 1:
-            request.headers.clear()
-            request.headers.extend(headers)
-        if exchange.options.announce:
-            request.headers.update(exchange.announced())
+        if exchange.number > 1:  # a copy: nothing an attempt did to it is in the next one, and hedges run side by side
+            request = copy(request)
+            request.headers = headers.copy()
+            vars(request)["_ClientRequest__writer"] = None
+        if exchange.options.adds:
+            request.headers.update(exchange.added())
         try:
             response = await handler(request)
             if exchange.options.whole:
@@ -168,7 +170,9 @@ def session(
 def _source(request: Any) -> Source:
     """How the body can be sent again: aiohttp's payloads put themselves back, or say that they cannot."""
     body = request.body
-    return Source(once=OneShot()) if hasattr(body, "consumed") else PLAIN
+    if not hasattr(body, "consumed") or isinstance(body, aiohttp.BytesPayload):
+        return PLAIN
+    return Source(once=OneShot())
 
 
 async def _peek(response: Any, limit: int, judge: Judge, scope: str | None) -> tuple[bytes, bool]:

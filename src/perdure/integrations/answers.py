@@ -95,9 +95,10 @@ class Judge:
 
     def _by_content(self, status: int, headers: Any, body: bytes, *, complete: bool) -> Fault | None:
         from perdure.content import Reply
+        from perdure.engine.hooks import ask
 
         reply = Reply(status, headers, body, complete)
-        if self._content is not None and (found := self._content(reply)) is not None:
+        if self._content is not None and (found := ask(self._content, "content=", reply)) is not None:
             return found if isinstance(found, Fault) else None
         return None if self._validate is None or status >= 400 else _validated(self._validate, reply)
 

@@ -5,11 +5,11 @@ What can be sent only once is marked by a ``OneShot``, which the engine asks bef
 
 from __future__ import annotations
 
-from perdure.colour import OneShot
+from perdure.colour import OneShot, is_coroutine_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from typing import Any
 
 __all__ = ["PLAIN", "START", "Source", "once_of", "source_of", "start_of"]
@@ -48,6 +48,8 @@ PLAIN = Source()
 def start_of(file: Any) -> int | None:
     """Where a file stands; None for what cannot be put back."""
     seekable = getattr(file, "seekable", None)
+    if any(is_coroutine_function(getattr(file, name, None)) for name in ("seekable", "tell", "seek")):
+        return None
     try:
         if seekable is not None and not seekable():
             return None
@@ -91,21 +93,40 @@ class _Once:
         self._body = body
         setattr(self, START, source)
 
+
+class _OnceIterated(_Once):
     def __iter__(self) -> Iterator[bytes]:
         _begin(self)  # at the first byte: clients take the iterator before they connect
         yield from self._body
 
 
-class _OnceFile(_Once):
+class _OnceFile(_OnceIterated):
     def read(self, size: int = -1) -> Any:
         """Read from the body."""
         _begin(self)
         return self._body.read(size)
 
 
+class _AsyncOnce(_Once):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        _begin(self)
+        async for part in self._body:
+            yield part
+
+
+class _AsyncOnceFile(_AsyncOnce):
+    async def read(self, size: int = -1) -> Any:
+        """Read from the body."""
+        _begin(self)
+        return await self._body.read(size)
+
+
 def once_of(body: Any, source: Source) -> Any:
     """The same body for a client that reads or iterates it, noting in ``source`` that it was begun."""
-    return (_OnceFile if hasattr(body, "read") else _Once)(body, source)
+    is_file = hasattr(body, "read")
+    if hasattr(body, "__aiter__"):
+        return (_AsyncOnceFile if is_file else _AsyncOnce)(body, source)
+    return (_OnceFile if is_file else _OnceIterated)(body, source)
 
 
 def _begin(body: _Once) -> None:

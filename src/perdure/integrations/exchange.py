@@ -94,9 +94,14 @@ class Exchange:
         if self.claim is not None and self.number and not self.is_answered:
             self.claim.lost()
 
-    def announced(self) -> dict[str, str]:
-        """The headers that ``announce`` asks for."""
-        return {ATTEMPT: str(self.number), **ends.write()}
+    def added(self) -> dict[str, str]:
+        """The header fields of this attempt alone."""
+        options, found = self.options, dict[str, str]()
+        if options.announce:
+            found = {ATTEMPT: str(self.number), **ends.write()}
+        if options.headers is not None:
+            found.update(options.headers())
+        return found
 
     def bounds(self) -> tuple[float | None, float | None, float | None]:
         """Seconds for connecting, for reading, and for the attempt as a whole; None: no bound."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         idempotency: Keys | None
         raise_on_exhausted: bool
         announce: bool
+        headers: Callable[[], Mapping[str, str]] | None
         whole: bool
         peek: int
 
@@ -61,6 +62,8 @@ class Options:
     - ``raise_on_exhausted`` (False): raise when attempts are used up, instead of giving the last response.
     - ``announce`` (False): say the attempt's number (``X-Attempt``) and the time left (``X-Request-Deadline``) in
       headers.
+    - ``headers`` (None): a function without arguments that gives header fields for each attempt, such as a token
+      that ``Retry.refresh`` has renewed.
     - ``whole`` (False): read bodies inside the attempt, so that one that is cut short is asked for again; not for
       streams. The ready clients do so by themselves where no stream is asked for.
     - ``peek`` (65,536): bytes of a body that may be looked at.
@@ -74,13 +77,14 @@ class Options:
     idempotency: Keys | None = None
     raise_on_exhausted: bool = False
     announce: bool = False
+    headers: Callable[[], Mapping[str, str]] | None = None
     whole: bool = False
     peek: int = LIMIT
 
     def __post_init__(self) -> None:
         if self.key not in ("host", None):
             check_callable("key", self.key)
-        for name in ("content", "validate"):
+        for name in ("content", "validate", "headers"):
             if getattr(self, name) is not None:
                 check_callable(name, getattr(self, name))
         if self.idempotency is not None and not callable(getattr(self.idempotency, "claim", None)):
@@ -89,6 +93,11 @@ class Options:
         check_flag("announce", self.announce)
         check_flag("whole", self.whole)
         check_whole("peek", self.peek, least=1)
+
+    @property
+    def adds(self) -> bool:
+        """Whether attempts have header fields of their own."""
+        return self.announce or self.headers is not None
 
     @property
     def looks(self) -> bool:

@@ -73,7 +73,7 @@ class Common:
         lines, options, method = self._lines, self._lines.options, request.method
         if self._seen is not self._guard.settings:
             self._seen, self._quick = self._guard.settings, {}
-        if lines.is_timed or options.announce or options.idempotency is not None or method not in REPLAYABLE:
+        if lines.is_timed or options.adds or options.idempotency is not None or method not in REPLAYABLE:
             return None
         if callable(options.key) or (self._lines.guard is not None and self._guard.key_of is not None):
             return None
@@ -143,8 +143,8 @@ class Common:
             bounds = {"connect": connect, "read": read, "write": left, "pool": left}
             timeout = {name: shortest(own.get(name), bounds[name]) for name in _TIMEOUTS}
             request.extensions = {**request.extensions, "timeout": timeout}
-        if exchange.options.announce:
-            request.headers.update(exchange.announced())
+        if exchange.options.adds:
+            request.headers.update(exchange.added())
         return request
 
     def _faulty(self, response: Any, fault: Fault, *, is_async: bool) -> FaultyResponse:

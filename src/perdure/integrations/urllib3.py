@@ -186,8 +186,8 @@ class _Sender:
         exchange.begin_attempt()
         request = exchange.request
         given, headers = dict(request.given), request.headers.copy()
-        if exchange.options.announce:
-            headers.update(exchange.announced())
+        if exchange.options.adds:
+            headers.update(exchange.added())
         connect, read, left = exchange.bounds()
         if left is not None or exchange.timeouts is not None:
             own = Timeout.from_float(given["timeout"]) if "timeout" in given else request.pool.timeout
