@@ -99,7 +99,7 @@ def _measured(table: dict[str, Any], value: float) -> str:
 
 def number(value: float) -> str:
     """About three figures, which is all that such measurements have."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{1 if abs(value) >= 10 else 2}f}"
 
 
 def _columns(rows: Iterable[tuple[str, ...]]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import ssl
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 SYNC = ("httpx", "httpx2", "requests", "urllib3")
 ASYNC = ("httpx-asyncio", "httpx-trio", "httpx2-asyncio", "httpx2-trio", "aiohttp")
 ALL = SYNC + ASYNC
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # the default one reads many files
 
 
 def clients(*names: str) -> Any:
@@ -40,8 +42,8 @@ def clients(*names: str) -> Any:
 
 
 def dependency(**given: Any) -> Dependency:
-    """A dependency of its own, without the gate: it paces retries in a time that does not pass in these tests."""
-    return Dependency("payments", replace=True, **{"gate": None, **given})
+    """A dependency of its own, without what bounds retries: in a time that does not pass none come back."""
+    return Dependency("payments", replace=True, **{"gate": None, "budget": None, **given})
 
 
 class Leave(BaseException):
@@ -164,12 +166,13 @@ def opened(
 
         return Session(by_urllib3, lambda: _taken(manager))
     library, integration = _of_httpx(client)
-    transport = library.HTTPTransport(limits=library.Limits(max_connections=pool))
+    transport = library.HTTPTransport(verify=NO_TLS, limits=library.Limits(max_connections=pool))
     made = stack.enter_context(
         library.Client(
             transport=integration.Transport(policy, transport, **options),
             timeout=timeout,
             follow_redirects=True,
+            trust_env=False,
         )
     )
 
@@ -201,12 +204,13 @@ async def aopened(
 
         return Session(by_aiohttp, lambda: len(connector._acquired))
     library, integration = _of_httpx(client)
-    transport = library.AsyncHTTPTransport(limits=library.Limits(max_connections=pool))
+    transport = library.AsyncHTTPTransport(verify=NO_TLS, limits=library.Limits(max_connections=pool))
     made = await stack.enter_async_context(
         library.AsyncClient(
             transport=integration.AsyncTransport(policy, transport, **options),
             timeout=timeout,
             follow_redirects=True,
+            trust_env=False,
         )
     )
 

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+# httpx leaves a generator of its own behind when a body is given up half read, which trio remarks on.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Async generator 'httpcore:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*PoolByteStream:pytest.PytestUnraisableExceptionWarning"),
+]
+
+
 @pytest.fixture(autouse=True)
 def _waits() -> Iterator[None]:
     with no_waits():
@@ -44,51 +51,53 @@ MAKES = {"retry": Retry, "dependency": dependency}
 
 
 @clients()
-@pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
-def test_b115_after_failures_and_a_success(client: str, failure: str, make: Any) -> None:
-    step = FAILURES[failure]
-    with wire.serve(step, step, wire.answer(body=b"ok")) as server:
-        played = play(client, make(), Ask(server.url), Ask(server.url), whole=True)
-    assert (played.statuses, played.taken) == ([200, 200], [0, 0])
-    assert len(played.ends[0].attempts) == 2
+def test_b115_after_failures_and_a_success(client: str, make: Any) -> None:
+    steps = [step for failure in FAILURES.values() for step in (failure, failure, wire.answer(body=b"ok"))]
+    with wire.serve(*steps) as server:
+        played = play(client, make(), *[Ask(server.url)] * len(FAILURES), whole=True)
+    assert played.taken == [0] * len(FAILURES)
+    assert {
+        name: (end.status, len(end.attempts)) for name, end in zip(FAILURES, played.ends, strict=True)
+    } == dict.fromkeys(FAILURES, (200, 2))
 
 
 @clients()
-@pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("raises", [False, True])
-def test_b115_after_a_call_that_was_given_up(client: str, failure: str, raises: bool) -> None:
-    steps = [FAILURES[failure]] * 2
+def test_b115_after_calls_that_were_given_up(client: str, raises: bool) -> None:
+    steps = [step for failure in FAILURES.values() for step in (failure, failure)]
     with wire.serve(*steps, wire.answer(body=b"ok")) as server:
         played = play(
             client,
             dependency(retry=Retry(attempts=2)),
-            Ask(server.url),
-            Ask(server.url),
+            *[Ask(server.url)] * (len(FAILURES) + 1),
             whole=True,
             raise_on_exhausted=raises,
         )
-    lost, well = played.ends
-    assert played.taken == [0, 0]
-    assert well.status == 200
-    assert len(lost.attempts if isinstance(lost, Got) else perdure.attempts_of(lost)) == 2
-    assert isinstance(lost, Got) == (failure in ANSWERS and not raises)
+    assert played.taken == [0] * (len(FAILURES) + 1)
+    *lost, well = played.ends
+    assert well.body == b"ok"
+    for name, end in zip(FAILURES, lost, strict=True):
+        is_answer = name in ANSWERS and not raises
+        assert isinstance(end, Got) == is_answer, name
+        assert len(end.attempts if is_answer else perdure.attempts_of(end)) == 2, name
+
+
+ENDINGS = {
+    "not what is retried": Retry(on=perdure.FaultKind.STALE),
+    "one attempt": Retry(attempts=1),
+    "no time for the wait": Retry(deadline=1, backoff=perdure.Constant(2)),
+}
 
 
 @clients()
-@pytest.mark.parametrize("failure", ["closed", "throttled", "a long 503", "body short"])
-def test_b115_after_a_call_that_was_not_repeated(client: str, failure: str) -> None:
-    """An unsafe method, a single attempt, and no time for a wait end it at the first failure."""
-    endings = [
-        Retry(on=perdure.FaultKind.STALE),
-        Retry(attempts=1),
-        Retry(deadline=1, backoff=perdure.Constant(2)),
-    ]
-    for policy in endings:
-        with wire.serve(FAILURES[failure], wire.answer(body=b"ok")) as server:
-            played = play(client, policy, Ask(server.url), Ask(server.url), whole=True)
-        assert played.taken == [0, 0]
-        assert len(server.requests) == 2
+@pytest.mark.parametrize("policy", ENDINGS.values(), ids=ENDINGS)
+def test_b115_after_calls_that_ended_at_the_first_failure(client: str, policy: Retry) -> None:
+    with wire.serve(*FAILURES.values(), wire.answer(body=b"ok")) as server:
+        played = play(client, policy, *[Ask(server.url)] * (len(FAILURES) + 1), whole=True)
+    assert played.taken == [0] * (len(FAILURES) + 1)
+    assert played.ends[-1].body == b"ok"
+    assert len(server.requests) == len(FAILURES) + 1
 
 
 @clients()
@@ -137,7 +146,7 @@ def raising(error: type[BaseException]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.xfail(strict=True, reason="the engine does not let go of a response that reject= refuses")
-@clients(*(name for name in ALL if name not in {"requests", "urllib3"}))
+@clients(*(name for name in ALL if name.startswith("httpx")))
 def test_b114_after_responses_that_were_rejected(client: str) -> None:
     bad = wire.answer(200, {"X-Stale": "1"}, b"x" * LONG)
     with wire.serve(bad, bad, wire.answer(body=b"ok")) as server:

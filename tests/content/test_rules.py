@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from perdure import ConfigError, Fault, FaultKind, content
 from perdure.content import Reply, Rule, every, rule
-from perdure.faults.bodies import LIMIT
+from perdure.faults.documents import LIMIT
 
 RULES: list[Rule] = [one for name in content.__all__ if isinstance(one := getattr(content, name), Rule)]
 BUSY = Fault(FaultKind.THROTTLED, 2.0, "busy")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.faults import FaultKind, hints
-from perdure.faults.bodies import LIMIT, load, text_of
 from perdure.faults.codes import CODES, EXHAUSTED, NO_MONEY, SKEW, plain
+from perdure.faults.documents import LIMIT, load, text_of
 from perdure.faults.http import fault_of_status
 
 T, R, A, S, P, N = (

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure.faults import asked
-from perdure.faults.asked import body_delay, document_of
+from perdure.faults.asked import body_delay
+from perdure.faults.documents import load
 from perdure.faults.hints import LONGEST, asked_delay
 from perdure.hints import Hint, hint_of
 
@@ -24,7 +25,7 @@ INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "2.5s
 def test_a_body_is_read_raw_or_parsed(encode: Any) -> None:
     body = encode({"error": {"details": [INFO]}})
     assert hint_of({}, status=503, body=body) == Hint(2.5, "RetryInfo")
-    assert document_of(body) == {"error": {"details": [INFO]}}
+    assert load(body) == {"error": {"details": [INFO]}}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +242,7 @@ def test_the_work_on_a_document_is_bounded_whatever_its_size(many: int) -> None:
 
 
 def test_a_document_is_only_parsed_when_it_may_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json, "loads", lambda body: pytest.fail("parsed"))
-    assert asked.document_of("x" * 70_000) is None
-    assert asked.document_of(b"<html>") is None
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("parsed"))
+    assert load("x" * 70_000) is None
+    assert load(b"<html>") is None
     assert asked_delay({"retry-after": formatdate(NOW + 5, usegmt=True)}, NOW) == 5

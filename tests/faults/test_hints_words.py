@@ -100,7 +100,7 @@ GITHUB = {"x-github-request-id": "C0DE:1234"}
 def test_limits_of_github_are_told_from_a_403_that_forbids(
     headers: object, body: object, is_limit: object
 ) -> None:
-    assert is_github_limit(headers, body, 403) is is_limit
+    assert is_github_limit(headers, body) is is_limit
 
 
 def test_a_429_of_github_is_always_a_limit() -> None:

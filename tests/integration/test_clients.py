@@ -151,6 +151,26 @@ def test_a_client_does_not_repeat_what_was_given_up(client: Client) -> None:
 
 
 @each()
+def test_a_policy_around_the_client_does_not_multiply(client: Client) -> None:
+    class Refused(Exception):
+        """As clients raise for a status: the response lies on it."""
+
+    with wire.serve(wire.answer(503)) as server, client.open(dependency()) as session:
+
+        @perdure.retry
+        def ask() -> None:
+            answer = session.send("GET", server.url)
+            error = Refused(answer.status)
+            error.response = answer.response  # type: ignore[attr-defined]
+            raise error
+
+        with pytest.raises(Refused) as caught:
+            ask()
+    assert len(server.requests) == 4
+    assert "already given up" in " ".join(caught.value.__notes__)
+
+
+@each()
 def test_a_user_says_that_a_request_is_safe(client: Client) -> None:
     with wire.serve(wire.answer(500), wire.answer(200)) as server:
         with client.open(dependency(safety=Safety.SAFE)) as session:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from perdure.content.rules import Reply, Rule
 from perdure.content.words import HINTED, kind_of, shown
-from perdure.faults.bodies import fields, listed
+from perdure.faults.documents import fields, listed
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure.content.rules import Reply, Rule
 from perdure.content.words import failure, gravest, kind_of, shown
-from perdure.faults.bodies import fields, listed, objects
+from perdure.faults.documents import fields, listed, objects
 from perdure.faults.kinds import Fault, FaultKind
 
 TYPE_CHECKING = False

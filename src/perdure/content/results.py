@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perdure.content.rules import Reply, Rule
 from perdure.content.words import HINTED
 from perdure.errors import ConfigError
-from perdure.faults.bodies import LIMIT
+from perdure.faults.documents import LIMIT
 from perdure.faults.duck import loaded_body
 from perdure.faults.safety import peek
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perdure.errors import ConfigError
-from perdure.faults.bodies import LIMIT, load, text_of
+from perdure.faults.documents import LIMIT, load, text_of
 from perdure.faults.headers import read
 from perdure.faults.kinds import Fault, FaultKind
 

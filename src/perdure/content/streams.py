@@ -9,7 +9,7 @@ import re
 
 from perdure.content.rules import Reply, Rule
 from perdure.content.words import failure, kind_of_error, shown
-from perdure.faults.bodies import fields, listed, load, text_of
+from perdure.faults.documents import fields, listed, load, text_of
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
 

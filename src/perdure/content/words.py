@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from perdure.faults.bodies import code_in, fields
+from perdure.faults.bodies import code_in
 from perdure.faults.codes import plain
+from perdure.faults.documents import fields
 from perdure.faults.hints import asked_delay
 from perdure.faults.kinds import Fault, FaultKind
 

@@ -15,6 +15,7 @@ import sys
 
 from perdure import clock
 from perdure.engine import ambient, frames
+from perdure.engine.responses import KEY
 from perdure.outcome import StopReason
 
 TYPE_CHECKING = False
@@ -90,21 +91,32 @@ def _is_around(trail: Trail, error: BaseException, run: Run) -> bool:
 
 
 def _marked(error: BaseException) -> Iterator[tuple[BaseException, Trail]]:
-    """Marks on the error, its explicit causes and the members of groups, with what bears them; bounded."""
+    """Marks on the error, its response, its causes and the members of groups, with what bears them; bounded."""
     from perdure.engine.trail import trail_of
 
     todo, seen = [error], 0
     while todo and seen < 32:
         one = todo.pop()
         seen += 1
-        trail = trail_of(one)
-        if trail is not None and trail.marked and trail.epoch == clock.epoch:
-            yield one, trail
+        for trail in (trail_of(one), _of_response(one)):
+            if trail is not None and trail.marked and trail.epoch == clock.epoch:
+                yield one, trail
         if one.__cause__ is not None:
             todo.append(one.__cause__)
         if isinstance(one, BaseExceptionGroup):
             members: tuple[BaseException, ...] = one.exceptions  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] # of any kind
             todo.extend(members)
+
+
+def _of_response(error: BaseException) -> Trail | None:
+    """The mark on the response that an error carries: its transport gave up, and raise_for_status raised it."""
+    from perdure.engine.trail import Trail, dict_of
+
+    try:
+        trail = vars(dict_of(error).get("response")).get(KEY)
+    except TypeError:  # no response, or one without a dict
+        return None
+    return trail if isinstance(trail, Trail) else None
 
 
 def _raised_anew(error: BaseException, trail: Trail) -> bool:

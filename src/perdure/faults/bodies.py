@@ -1,7 +1,6 @@
 """What an error answer says besides its status: codes in its body and headers, delays, a word on retrying.
 
-Bodies come from anywhere, so they are read up to `LIMIT`, documents are walked a few levels deep, and XML is
-searched, not parsed: nothing in it is expanded.
+Documents are walked a few levels deep, and XML is searched, not parsed: nothing in it is expanded.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import re
 
 from perdure.faults.codes import CODES, EDGE, EXHAUSTED, NO_MONEY, PER_DAY, SKEW, plain
+from perdure.faults.documents import fields, listed, objects, text_of
 from perdure.faults.headers import read
 from perdure.faults.hints import asked_delay, skew_of
 from perdure.faults.kinds import FaultKind
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
     Code: TypeAlias = tuple[FaultKind, str]
 
-__all__ = ["LIMIT", "REASONABLE", "code_in", "fields", "listed", "load", "objects", "text_of"]
-
-LIMIT = 65_536
-"""Bytes or characters of a body that are looked at; error answers are far shorter."""
+__all__ = ["REASONABLE", "code_in"]
 
 REASONABLE = 3_600.0
 """Seconds: a quota that is back within the hour is a throttle, one that takes longer is used up."""
@@ -31,42 +28,10 @@ REASONABLE = 3_600.0
 _MEMBERS = 20
 """How many of a list of errors are looked at."""
 
-_DIGITS = 18
 _NAMES = ("code", "type", "__type", "reason", "error_code", "errorCode", "Code", "error", "status")
 # Patterns as text: compiled, and kept by `re`, when the first body that is no JSON comes.
 _XML_CODE = r"<(?:[A-Za-z0-9]{1,20}:)?Code>[ \t\r\n]{0,100}([A-Za-z0-9_.:-]{1,100})"
 _EDGE_CODE = r"error code: (1[0-9]{3})\b|class=\"cf-error-code\">(1[0-9]{3})<"
-
-
-def load(body: object) -> Any:
-    """Give the JSON document in `body`; None when there is none. A parsed document is given back.
-
-    `body` is bytes, text, or what a JSON parser made of it. Never raises. Safe from any thread or task.
-    """
-    if isinstance(body, (dict, list)):
-        return body  # pyright: ignore[reportUnknownVariableType] # a parsed document is whatever it is
-    if not isinstance(body, (bytes, bytearray, str)) or not 2 <= len(body) <= LIMIT:
-        return None
-    import json
-
-    try:
-        return json.loads(body.lstrip("\ufeff") if isinstance(body, str) else body, parse_int=_whole)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _whole(digits: str) -> int | float:
-    """int() refuses thousands of digits; what such a number means here is "many"."""
-    return int(digits) if len(digits) <= _DIGITS else float(digits)
-
-
-def text_of(body: object) -> str:
-    """Give the beginning of a body as text; "" for everything else. Never raises."""
-    if isinstance(body, (bytes, bytearray)):
-        start = bytes(body[:LIMIT])
-        wide = start[:2] in {b"\xff\xfe", b"\xfe\xff"}
-        return start.decode("utf-16" if wide else "utf-8", "replace")
-    return body[:LIMIT] if isinstance(body, str) else ""
 
 
 def code_in(status: int, headers: object, body: object, document: Any) -> Code | None:
@@ -152,21 +117,3 @@ def _edge_in(document: Any) -> str | None:
     own = fields(document)
     number = own.get("error_code") if own.get("cloudflare_error") is True else None
     return str(number) if isinstance(number, int) else None
-
-
-# -- parsed documents ------------------------------------------------------------------------------------
-
-
-def fields(value: Any) -> dict[str, Any]:
-    """Give the fields of an object of a document; none when `value` is no object."""
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def listed(value: Any) -> list[Any]:
-    """Give a list of a document; an empty one when `value` is no list."""
-    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
-
-
-def objects(value: Any) -> Iterator[dict[str, Any]]:
-    """Give the objects in a list of a document; none when `value` is no list."""
-    return (fields(one) for one in listed(value) if isinstance(one, dict))

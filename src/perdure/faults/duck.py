@@ -72,7 +72,8 @@ def _error_after_success(seen: Seen) -> Fault | None:
     """An error after a good status is about something else, unless a code says what: a stream broke off."""
     if seen[3] is None:
         return None
-    from perdure.faults.bodies import code_in, load
+    from perdure.faults.bodies import code_in
+    from perdure.faults.documents import load
     from perdure.faults.http import fault_of_status
 
     code = code_in(seen[0], None, seen[3], load(seen[3]))

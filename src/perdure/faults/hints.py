@@ -48,7 +48,8 @@ def retry_after(headers: object, now: float | None = None) -> float | None:
     that is over and everything malformed give None. The result is finite, > 0 and <= 1e10. Never raises.
     Reads only; safe from any thread or task.
     """
-    hint = _direct(read_where(headers, _FIELDS.__contains__), time_or_clock(now))
+    found = read_where(headers, _FIELDS.__contains__)
+    hint = _milliseconds(found) or _retry_after(found, time_or_clock(now))
     return (hint[0] or None) if hint is not None else None
 
 
@@ -69,7 +70,7 @@ def found_hint(
     headers: object, now: float | None = None, *, status: int | None = None, body: object = None
 ) -> tuple[float, str] | None:
     """As `asked_delay`, with the name of the field that asks."""
-    document = _document(body)
+    document = None if body is None else _document(body)
     if status is not None and not _has_meaning(status, headers, document):
         return None
     found = read_where(headers, _is_read)
@@ -112,10 +113,6 @@ def _is_read(name: str) -> bool:
     return name in _FIELDS or name == _GITHUB or is_rate_field(name)
 
 
-def _direct(found: dict[str, list[str]], now: float) -> tuple[float, str] | None:
-    return _milliseconds(found) or _retry_after(found, now)
-
-
 def _milliseconds(found: dict[str, list[str]]) -> tuple[float, str] | None:
     for name in _MILLISECONDS:
         delays = [delay for value in found.get(name, ()) if (delay := plain(value.strip(" \t"))) is not None]
@@ -142,11 +139,9 @@ def _delay(text: str, found: dict[str, list[str]], now: float) -> float | None:
     if delay is None:
         at = http_date(text, now)
         return duration(text) if at is None else bounded(at - _base(found, now))  # GitHub has sent "1m0s"
-    if (
-        delay > _EPOCH_FROM and abs(delay - _base(found, now)) < _YEAR
-    ):  # nobody asks for 31 years: it is a moment
-        return bounded(delay - _base(found, now))
-    return delay
+    # Nobody asks for 31 years: it is a moment.
+    is_moment = delay > _EPOCH_FROM and abs(delay - _base(found, now)) < _YEAR
+    return bounded(delay - _base(found, now)) if is_moment else delay
 
 
 def _base(found: dict[str, list[str]], now: float) -> float:
@@ -175,11 +170,9 @@ def _is_replayed(found: dict[str, list[str]], delay: float, now: float) -> bool:
 
 
 def _document(body: object) -> object:
-    if body is None:
-        return None
-    from perdure.faults.asked import document_of
+    from perdure.faults.documents import load
 
-    return document_of(body)
+    return load(body)
 
 
 def _in_body(document: object, found: dict[str, list[str]], now: float) -> tuple[float, str] | None:

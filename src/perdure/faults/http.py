@@ -82,7 +82,8 @@ def fault_of_status(
 
 def _answered(status: int, kind: FaultKind, headers: object, body: object) -> Fault:
     """Classify an error answer by all it says: codes, delays, and its word on whether to retry."""
-    from perdure.faults.bodies import code_in, load
+    from perdure.faults.bodies import code_in
+    from perdure.faults.documents import load
     from perdure.faults.hints import asked_delay
     from perdure.faults.said import is_github_limit, should_retry
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 
+from perdure.faults.documents import fields, load
 from perdure.faults.headers import read
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["is_github_limit", "limit_scope", "should_retry"]
 
@@ -49,32 +46,21 @@ def limit_scope(headers: object, body: object = None) -> str | None:
             return scope
     if any(value.strip().lower() == "true" for value in found.get("x-ratelimit-global", ())):
         return "global"
-    return "global" if _fields(body).get("global") is True else None
+    return "global" if fields(load(body)).get("global") is True else None
 
 
-def is_github_limit(headers: object, body: object = None, status: int | None = None) -> bool:
+def is_github_limit(headers: object, body: object = None) -> bool:
     """Whether an answer of GitHub, which has 403 for this as well, means that one of its limits is met.
 
-    The primary limit is told by its headers, a secondary one by `Retry-After`, by status 429, or by the words
-    that GitHub documents for it. Never raises. Reads only; safe from any thread or task.
+    The primary limit is told by its headers, a secondary one by `Retry-After`, or by the words that GitHub
+    documents for it. Never raises. Reads only; safe from any thread or task.
     """
     found = read(headers, _GITHUB, "retry-after", "x-ratelimit-remaining")
     if _GITHUB not in found:
         return False
-    if status == 429 or "retry-after" in found or found.get("x-ratelimit-remaining") == ["0"]:
+    if "retry-after" in found or found.get("x-ratelimit-remaining") == ["0"]:
         return True
-    return _is_secondary(_fields(body))
-
-
-def _is_secondary(fields: dict[Any, Any]) -> bool:
-    said = [fields.get(name) for name in ("message", "documentation_url")]
+    own = fields(load(body))
+    said = [own.get(name) for name in ("message", "documentation_url")]
     words = " ".join(one[:2000].lower() for one in said if isinstance(one, str)).replace("-", " ")
     return "secondary rate limit" in words or "abuse detection" in words
-
-
-def _fields(body: object) -> dict[Any, Any]:
-    if body is None:
-        return {}
-    from perdure.faults.asked import fields_of
-
-    return fields_of(body)

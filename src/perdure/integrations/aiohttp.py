@@ -136,8 +136,12 @@ class Middleware:
         scope = judge.scope(status, method)
         if scope is None and status not in judge.watched:
             return response
-        body, complete = await _peek(response, exchange.options.peek, judge, scope)
-        fault = judge.fault(status, response.headers, method, body, complete=complete)
+        try:
+            body, complete = await _peek(response, exchange.options.peek, judge, scope)
+            fault = judge.fault(status, response.headers, method, body, complete=complete)
+        except BaseException:  # a cancellation, or out of a user's function
+            response.close()
+            raise
         if fault is None:
             return response
         raise FaultyResponse(fault.why, response, status=status, fault=fault, close=response.close)

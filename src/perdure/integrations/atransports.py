@@ -90,9 +90,13 @@ class AsyncBase(Common):
         if scope is None and status not in judge.watched:
             return response
         body, complete = b"", True
-        if scope is not None:
-            body, complete = await self._peek(response, self._lines.options.peek, judge, scope)
-        fault = judge.fault(status, response.headers, request.method, body, complete=complete)
+        try:
+            if scope is not None:
+                body, complete = await self._peek(response, self._lines.options.peek, judge, scope)
+            fault = judge.fault(status, response.headers, request.method, body, complete=complete)
+        except BaseException:  # a cancellation, or out of a user's function
+            await response.aclose()
+            raise
         if fault is None:
             return response
         raise self._faulty(response, fault, is_async=True)

@@ -209,8 +209,12 @@ class _Sender:
         scope = judge.scope(status, method)
         if scope is None and status not in judge.watched:
             return response
-        body, complete = _peek(response, exchange.options.peek, scope)
-        fault = judge.fault(status, response.headers, method, body, complete=complete)
+        try:
+            body, complete = _peek(response, exchange.options.peek, scope)
+            fault = judge.fault(status, response.headers, method, body, complete=complete)
+        except BaseException:  # out of a user's function
+            _close(response)
+            raise
         if fault is None:
             return response
         is_free = response._body is not None
