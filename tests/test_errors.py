@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perdure
-from perdure import errors
+from perdure import Fault, FaultKind, errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ EXAMPLES = [
     perdure.AttemptTimeout(),
     perdure.AttemptTimeout("took too long", timeout=2.0),
     perdure.ResultRejected({"status": 503}),
+    perdure.FaultyResponse("HTTP 503", status=503, fault=Fault(FaultKind.AMBIGUOUS, None, "HTTP 503")),
     perdure.ConfigError("base must be <= cap"),
 ]
 
@@ -53,6 +54,7 @@ def test_a_refusal_is_a_refusal(kind: type[perdure.Refused]) -> None:
         (perdure.DeadlineExceeded, (perdure.PerdureError, TimeoutError, OSError)),
         (perdure.AttemptTimeout, (perdure.PerdureError, TimeoutError, OSError)),
         (perdure.ResultRejected, (perdure.PerdureError,)),
+        (perdure.FaultyResponse, (perdure.PerdureError,)),
         (perdure.ConfigError, (perdure.PerdureError, ValueError)),
     ],
 )
@@ -137,6 +139,7 @@ def test_every_error_can_be_told_apart_by_the_classifier(error: Exception) -> No
         perdure.DeadlineExceeded: "neutral",
         perdure.AttemptTimeout: "ambiguous",
         perdure.ResultRejected: "transient",
+        perdure.FaultyResponse: "ambiguous",  # as its own fault says
         perdure.ConfigError: "permanent",
         perdure.PerdureError: "permanent",
     }

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from perdure.faults import asked
 from perdure.faults.asked import body_delay
 from perdure.faults.documents import load
 from perdure.faults.hints import LONGEST, asked_delay

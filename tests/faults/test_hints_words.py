@@ -103,10 +103,6 @@ def test_limits_of_github_are_told_from_a_403_that_forbids(
     assert is_github_limit(headers, body) is is_limit
 
 
-def test_a_429_of_github_is_always_a_limit() -> None:
-    assert is_github_limit(GITHUB, None, 429)
-
-
 @pytest.mark.parametrize(
     ("headers", "skewed"),
     [

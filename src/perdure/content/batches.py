@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perdure.content.rules import Reply, Rule
-from perdure.content.words import HINTED, kind_of, shown
+from perdure.content.words import kind_of, shown
 from perdure.faults.documents import fields, listed
 from perdure.faults.http import fault_of_status
-from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _of_bigquery(document: dict[str, Any]) -> Iterator[Item]:
         stopped = Fault(FaultKind.AMBIGUOUS, None, "stopped")  # not inserted, because others were bad
         yield (
             row.get("index"),
-            next((one for one in kinds if one.kind not in HINTED), kinds[0] if kinds else stopped),
+            next((one for one in kinds if one.kind not in RETRIED), kinds[0] if kinds else stopped),
         )
 
 
@@ -112,7 +112,7 @@ class _Judge:
         failed = [fault for _, fault in items if fault is not None]
         if not failed:
             return None
-        again = [fault for fault in failed if fault.kind in HINTED]
+        again = [fault for fault in failed if fault.kind in RETRIED]
         chosen = next((one for kind in _ORDER for one in again if one.kind is kind), failed[0])
         kind = chosen.kind if len(again) == len(items) or not again else FaultKind.AMBIGUOUS
         hints = [fault.hint for fault in again if fault.hint is not None]
@@ -146,4 +146,4 @@ def unfinished(result: object) -> list[Any]:
     document = fields(result)
     readers: tuple[Items, ...] = (_of_elasticsearch, _of_odata, _of_aws, _of_bigquery)
     items = [item for reader in readers for item in reader(document)]
-    return [name for name, fault in items if fault is not None and fault.kind in HINTED]
+    return [name for name, fault in items if fault is not None and fault.kind in RETRIED]

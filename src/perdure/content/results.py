@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perdure.content.rules import Reply, Rule
-from perdure.content.words import HINTED
 from perdure.errors import ConfigError
 from perdure.faults.documents import LIMIT
-from perdure.faults.duck import loaded_body
+from perdure.faults.duck import loaded_body, status_of
+from perdure.faults.kinds import RETRIED
 from perdure.faults.safety import peek
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ class _Rejects:
 
     def __call__(self, result: object) -> bool:
         fault = self.fault(result)
-        return fault is not None and fault.kind in HINTED
+        return fault is not None and fault.kind in RETRIED
 
     def fault(self, result: object) -> Fault | None:
         """What the rule sees in a result; None where it sees no failure, or the result is no answer."""
@@ -55,15 +55,8 @@ class _Rejects:
 def _reply_of(result: object) -> Reply | None:
     if isinstance(result, (dict, list, bytes, bytearray, str)):
         return _made(result, 200, None)  # pyright: ignore[reportUnknownArgumentType]
-    status = next(
-        (code for name in ("status_code", "status") if _is_status(code := peek(result, name))), None
-    )
-    body = loaded_body(result)
+    status, body = status_of(result), loaded_body(result)
     return None if status is None or body is None else _made(body, status, peek(result, "headers"))
-
-
-def _is_status(value: object) -> bool:
-    return isinstance(value, int) and 100 <= value <= 599
 
 
 def _made(body: object, status: int, headers: object) -> Reply:

@@ -8,7 +8,7 @@ from perdure.faults.bodies import code_in
 from perdure.faults.codes import plain
 from perdure.faults.documents import fields
 from perdure.faults.hints import asked_delay
-from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from perdure.content.rules import Reply
 
-__all__ = ["HINTED", "failure", "gravest", "kind_of", "kind_of_error", "shown"]
-
-HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
-"""The kinds that are worth another attempt, so that a delay means something."""
+__all__ = ["failure", "gravest", "kind_of", "kind_of_error", "shown"]
 
 _CAUTION = ("permanent", "neutral", "ambiguous", "stale", "throttled", "transient")
 
@@ -70,7 +67,7 @@ def kind_of_error(reply: Reply, error: Any) -> tuple[FaultKind | None, str]:
 
 def failure(reply: Reply, kind: FaultKind, what: str, document: object = None) -> Fault:
     """Make the fault of an answer; `what` says what failed. A delay is looked for where it has a meaning."""
-    delay = asked_delay(reply.headers, body=document) if kind in HINTED else None
+    delay = asked_delay(reply.headers, body=document) if kind in RETRIED else None
     return Fault(kind, delay or None, f"HTTP {reply.status}, {what}")
 
 
@@ -81,7 +78,7 @@ def gravest(faults: Iterable[Fault]) -> Fault | None:
         return None
     first = min(found, key=lambda fault: _CAUTION.index(fault.kind))
     hints = [fault.hint for fault in found if fault.hint is not None]
-    return Fault(first.kind, max(hints), first.why) if hints and first.kind in HINTED else first
+    return Fault(first.kind, max(hints), first.why) if hints and first.kind in RETRIED else first
 
 
 def shown(code: object) -> str:

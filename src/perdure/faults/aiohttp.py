@@ -18,6 +18,7 @@ from perdure.faults.clients import (
 )
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.network import functions_of
 from perdure.faults.posix import fault_of_errno
 from perdure.faults.safety import method_of
 
@@ -60,21 +61,10 @@ def _proxy_error(exc: Any) -> Fault | None:
 
 def _connect_timeout(exc: BaseException) -> Fault:
     """The same class says that the pool had no free connection; where it waited is in the stack."""
-    return POOL_EXHAUSTED if any(map(_waited_for_pool, causes(exc))) else CONNECT_TIMED_OUT
+    waited = any(_POOL_WAIT in functions_of(cause, "connector.py") for cause in causes(exc))
+    return POOL_EXHAUSTED if waited else CONNECT_TIMED_OUT
 
 
-def _waited_for_pool(exc: BaseException) -> bool:
-    entry = exc.__traceback__
-    for _ in range(_FRAMES):
-        if entry is None:
-            return False
-        if entry.tb_frame.f_code.co_name == _POOL_WAIT:
-            return True
-        entry = entry.tb_next
-    return False
-
-
-_FRAMES = 200
 _POOL_WAIT = "_wait_for_available_connection"
 
 _LOST = cut("connection lost")

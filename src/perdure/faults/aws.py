@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from perdure.faults.codes import plain
+from perdure.faults.documents import fields
 from perdure.faults.hints import retry_after
 from perdure.faults.http import fault_of_status
-from perdure.faults.kinds import Fault, FaultKind
-from perdure.faults.rules import known_fault
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
+from perdure.faults.rules import fault_held
 from perdure.faults.safety import peek
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeGuard
+    from typing import Any
 
     from perdure.faults.custom import Step
 
@@ -62,12 +63,11 @@ _PACED = (
 )
 _LONGEST_CODE = 100
 _CANCELED = plain("TransactionCanceledException")
-_HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
 
 
 def _client_error(exc: Any) -> Fault:
-    response = _dict(peek(exc, "response"))
-    error, metadata = _dict(response.get("Error")), _dict(response.get("ResponseMetadata"))
+    response = fields(peek(exc, "response"))
+    error, metadata = fields(response.get("Error")), fields(response.get("ResponseMetadata"))
     code = error.get("Code")
     status, headers = metadata.get("HTTPStatusCode"), metadata.get("HTTPHeaders")
     if not isinstance(status, int) or status < 400:
@@ -82,10 +82,10 @@ def _by_code(exc: Any, code: object, status: int, headers: object) -> Fault:
     if word == _LIMIT_EXCEEDED and (code == _IAM_LIMIT or _is_quota(peek(exc, "operation_name"))):
         kind = FaultKind.PERMANENT
     if word == _CANCELED:
-        kind = _of_transaction(_dict(peek(exc, "response")))
+        kind = _of_transaction(fields(peek(exc, "response")))
     if kind is None:
         return fault_of_status(status, headers, None, {"code": code})
-    hint = retry_after(headers) if kind in _HINTED else None
+    hint = retry_after(headers) if kind in RETRIED else None
     return Fault(kind, hint, f"HTTP {status} {_shown(code)}")
 
 
@@ -103,7 +103,7 @@ def _is_quota(operation: object) -> bool:
 def _of_transaction(response: dict[str, Any]) -> FaultKind:
     """DynamoDB cancels for the reasons of single items: retried when all of them pass with time."""
     reasons: list[Any] = response.get("CancellationReasons") or []
-    codes = {_dict(reason).get("Code") for reason in reasons}
+    codes = {fields(reason).get("Code") for reason in reasons}
     kinds = {_TRANSACTION.get(str(code), FaultKind.PERMANENT) for code in codes - {"None", None}}
     if not kinds or FaultKind.PERMANENT in kinds:
         return FaultKind.PERMANENT
@@ -117,14 +117,6 @@ _TRANSACTION = {
 }
 
 
-def _dict(value: object) -> dict[str, Any]:
-    return value if _is_dict(value) else {}
-
-
-def _is_dict(value: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
 def _shown(code: object) -> str:
     return code[:_LONGEST_CODE] if isinstance(code, str) else "error without a code"
 
@@ -135,15 +127,11 @@ def _worded(fault: Fault, why: str) -> Fault:
 
 def _http_client_error(exc: Any) -> Fault:
     """Something else went wrong in the transport: `error` is what, and bytes may have left."""
-    error = _dict(peek(exc, "kwargs")).get("error")
-    known = known_fault(error) if isinstance(error, BaseException) and error is not exc else None
-    return known or _perhaps("transport failed")
+    return fault_held(exc, fields(peek(exc, "kwargs")).get("error")) or _perhaps("transport failed")
 
 
 def _retries_exceeded(exc: Any) -> Fault:
-    last = peek(exc, "last_exception")
-    known = known_fault(last) if isinstance(last, BaseException) and last is not exc else None
-    return known or _perhaps("transfer gave up")
+    return fault_held(exc, peek(exc, "last_exception")) or _perhaps("transfer gave up")
 
 
 def _not_sent(why: str) -> Fault:

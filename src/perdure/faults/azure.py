@@ -5,8 +5,8 @@ from __future__ import annotations
 from perdure.faults.codes import plain
 from perdure.faults.hints import retry_after
 from perdure.faults.http import fault_of_status
-from perdure.faults.kinds import Fault, FaultKind
-from perdure.faults.rules import known_fault
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
+from perdure.faults.rules import fault_held, known_fault
 from perdure.faults.safety import method_of, peek, request_of
 
 TYPE_CHECKING = False
@@ -23,7 +23,6 @@ _CODES: dict[str, FaultKind] = {
     plain("AllocationFailed"): FaultKind.PERMANENT,  # no machine free here: minutes to hours
 }
 _LONGEST_CODE = 100
-_HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
 
 
 def _response_error(exc: Any) -> Fault:
@@ -36,7 +35,7 @@ def _response_error(exc: Any) -> Fault:
     headers = peek(peek(exc, "response"), "headers")
     if kind is None:
         return fault_of_status(status, headers, method_of(request_of(exc)), {"code": code} if code else None)
-    hint = retry_after(headers) if kind in _HINTED else None
+    hint = retry_after(headers) if kind in RETRIED else None
     return Fault(kind, hint, f"HTTP {status} {code or 'Retry With'}")
 
 
@@ -59,8 +58,7 @@ def _not_sent(exc: Any) -> Fault:
 
 
 def _beneath(exc: Any) -> Fault | None:
-    below = peek(exc, "inner_exception")
-    return known_fault(below) if isinstance(below, BaseException) and below is not exc else None
+    return fault_held(exc, peek(exc, "inner_exception"))
 
 
 def _cosmos_error(exc: Any) -> Fault:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from perdure.faults.custom import Step
 
-__all__ = ["DENY", "EXACT", "RULES"]
+__all__ = ["DENY", "EXACT", "RULES", "bad_json"]
 
 _BUGS = (
     "ArithmeticError",
@@ -50,8 +50,8 @@ def _is(kind: FaultKind, why: str) -> Fault:
     return Fault(kind, None, why)
 
 
-def _bad_json(exc: Any) -> Fault:
-    """A body that ends inside a document was cut on the way; anything else is not JSON, now or later."""
+def bad_json(exc: Any) -> Fault:
+    """Classify a JSONDecodeError: what ends inside a document was cut; anything else is not JSON, now or later."""
     cut = bool(exc.doc) and (exc.pos >= len(exc.doc) or exc.msg.startswith("Unterminated"))
     return _CUT_JSON if cut else _NOT_JSON
 
@@ -136,7 +136,7 @@ RULES: dict[str, Step] = {
     "concurrent.futures._base.CancelledError": _is(FaultKind.NEUTRAL, "cancelled"),
     "concurrent.futures._base.InvalidStateError": _is(FaultKind.PERMANENT, "future in the wrong state"),
     "concurrent.futures._base.BrokenExecutor": _is(FaultKind.AMBIGUOUS, "executor lost a worker"),
-    "json.decoder.JSONDecodeError": _bad_json,
+    "json.decoder.JSONDecodeError": bad_json,
     **_own("Refused", FaultKind.NEUTRAL, "refused locally"),
     **_own("DeadlineExceeded", FaultKind.NEUTRAL, "the caller's time was over"),
     **_own("AttemptTimeout", FaultKind.AMBIGUOUS, "attempt timed out"),

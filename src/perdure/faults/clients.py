@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from perdure.faults.chain import LIMIT
+from perdure.faults.duck import loaded_body
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
-from perdure.faults.network import _was_in_handshake
+from perdure.faults.network import was_in_handshake
 from perdure.faults.posix import timeout_error
 from perdure.faults.rules import known_fault
 from perdure.faults.safety import method_of, peek, request_of
@@ -109,7 +110,7 @@ def fault_beneath(exc: BaseException) -> Fault | None:
 
 def in_handshake(exc: BaseException) -> bool:
     """Whether `exc` comes from a TLS handshake: nothing was sent yet."""
-    return any(_was_in_handshake(link) or _says_handshake(link) for link in beneath(exc))
+    return any(was_in_handshake(link) or _says_handshake(link) for link in beneath(exc))
 
 
 def _says_handshake(exc: BaseException) -> bool:
@@ -126,13 +127,7 @@ def with_response(exc: BaseException) -> Fault | None:
     if status is None:
         return None
     method = method_of(request_of(exc))
-    return fault_of_status(status, peek(response, "headers"), method, _body_in_memory(response))
-
-
-def _body_in_memory(response: object) -> bytes | None:
-    # Not `.content`, which reads from the socket in requests.
-    body = peek(response, "_content")
-    return body if isinstance(body, bytes) else None
+    return fault_of_status(status, peek(response, "headers"), method, loaded_body(response))
 
 
 _PROXY_STATUS = re.compile(r"\s*(?:Tunnel connection failed: )?([1-5]\d\d)\b")

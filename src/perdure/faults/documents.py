@@ -27,7 +27,7 @@ def load(body: object) -> Any:
         return body  # pyright: ignore[reportUnknownVariableType] # a parsed document is whatever it is
     if not isinstance(body, (bytes, bytearray, str)) or not 2 <= len(body) <= LIMIT:
         return None
-    if body.startswith("<" if isinstance(body, str) else b"<"):  # a page, as most bodies that are no JSON
+    if body[:1] in ("<", b"<"):  # a page, as most bodies that are no JSON
         return None
     import json
 

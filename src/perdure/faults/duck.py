@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     # What one object shows of an HTTP answer: status, headers, method, body.
     Seen: TypeAlias = tuple[int, object, str | None, object]
 
-__all__ = ["evidence", "fault_of_response", "loaded_body"]
+__all__ = ["evidence", "fault_of_response", "loaded_body", "status_of"]
 
 # The first of these that an object has itself. Properties are left alone: some of them read from the wire.
 _BODIES = ("body", "json_body", "http_body", "_content", "content", "_body", "data")
@@ -38,11 +38,16 @@ def evidence(exc: BaseException) -> Fault | None:
 
 def fault_of_response(response: object) -> Fault | None:
     """Classify a response by status, headers and loaded body; None when `response` is no response."""
-    status = _status_in(response, "status_code", "status")
+    status = status_of(response)
     headers = peek(response, "headers")
     if status is None or headers is None:
         return None
     return _fault((status, headers, method_of(request_of(response)), loaded_body(response)))
+
+
+def status_of(response: object) -> int | None:
+    """Give the HTTP status of a response; None when `response` has none. Never raises."""
+    return _status_in(response, "status_code", "status")
 
 
 def loaded_body(carrier: object) -> object:
@@ -85,7 +90,7 @@ def _seen(exc: BaseException) -> Seen | None:
     own, *responses = holders(exc)
     status = _status_in(own, "status_code", "status", "http_status")
     for response in responses:
-        status = _status_in(response, "status_code", "status") if status is None else status
+        status = status_of(response) if status is None else status
     if status is None and _is_http(exc, responses):
         status = _status_in(exc, "code")
     if status is None:

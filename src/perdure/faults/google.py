@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.faults.grpc import fault_of_code, fault_of_rpc
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
-from perdure.faults.rules import known_fault
+from perdure.faults.rules import fault_held, known_fault
 from perdure.faults.safety import method_of, peek, request_of
 
 TYPE_CHECKING = False
@@ -53,9 +53,9 @@ def _listed(value: Any) -> list[Any]:
 
 def _given_up(exc: Any) -> Fault:
     """`google.api_core.retry` ran out of time; what it last saw is `cause`."""
-    cause = peek(exc, "cause")
-    known = known_fault(cause) if isinstance(cause, BaseException) and cause is not exc else None
-    return known or _said(FaultKind.AMBIGUOUS, "google.api_core timed out retrying")
+    return fault_held(exc, peek(exc, "cause")) or _said(
+        FaultKind.AMBIGUOUS, "google.api_core timed out retrying"
+    )
 
 
 _CALL_ERRORS = (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from perdure.faults.delays import LONGEST
-from perdure.faults.hints import retry_after
-from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.delays import LONGEST, plain
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
 from perdure.faults.safety import peek
 
 TYPE_CHECKING = False
@@ -32,7 +31,6 @@ _MORE = {
     "DEADLINE_EXCEEDED": ": timed out",  # the words by which the breaker and the gate know a timeout
     "ABORTED": ": run the whole transaction again",
 }
-_HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
 
 _PUSHBACK = "grpc-retry-pushback-ms"
 _DETAILS = "grpc-status-details-bin"
@@ -61,7 +59,7 @@ def fault_of_code(code: str, trailers: object = None) -> Fault:
     """Classify the name of a status code with the trailing metadata that came with it (pairs)."""
     kind = _KINDS.get(code, FaultKind.PERMANENT)
     why = f"gRPC {code}{_MORE.get(code, '')}"
-    if kind not in _HINTED or not trailers:
+    if kind not in RETRIED or not trailers:
         return Fault(kind, None, why)
     found = _read(trailers)
     pushback = found.get(_PUSHBACK)
@@ -99,10 +97,8 @@ def _read(trailers: Any) -> dict[str, str | bytes]:
 
 
 def _milliseconds(value: str | bytes) -> float | None:
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
-    if text.strip("0") == "" and text:
-        return 0.0
-    return retry_after({"retry-after-ms": text})
+    delay = plain((value.decode("latin-1") if isinstance(value, bytes) else value).strip(" \t"))
+    return None if delay is None else delay / 1000
 
 
 # -- google.rpc.Status -----------------------------------------------------------------------------------

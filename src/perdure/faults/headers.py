@@ -27,7 +27,8 @@ def read_where(headers: object, is_wanted: Callable[[str], bool]) -> dict[str, l
     found: dict[str, list[str]] = {}
     try:
         for name, value in _pairs(headers):
-            key = _text(name).lower()
+            # The usual kinds written out: this runs for every field of every failure.
+            key = (name.decode("latin-1") if type(name) is bytes else _text(name)).lower()
             if is_wanted(key):
                 found.setdefault(key, []).extend(_texts(value))
     except Exception:  # noqa: BLE001 - foreign objects: half of the headers is better than a crash
@@ -44,6 +45,9 @@ def is_rate_field(name: str) -> bool:
 
 
 def _pairs(headers: Any) -> Any:
+    raw = getattr(headers, "raw", None)  # of httpx, whose items() decodes and joins all fields
+    if type(raw) is list:
+        return raw  # pyright: ignore[reportUnknownVariableType] # pairs of bytes
     if hasattr(headers, "items"):
         return headers.items()
     return headers if _is_list(headers) else ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from perdure.faults.delays import LONGEST, bounded, duration, http_date, members, plain
+from perdure.faults.documents import load
 from perdure.faults.headers import is_rate_field, read_where
 
 TYPE_CHECKING = False
@@ -70,7 +71,7 @@ def found_hint(
     headers: object, now: float | None = None, *, status: int | None = None, body: object = None
 ) -> tuple[float, str] | None:
     """As `asked_delay`, with the name of the field that asks."""
-    document = None if body is None else _document(body)
+    document = load(body)
     if status is not None and not _has_meaning(status, headers, document):
         return None
     found = read_where(headers, _is_read)
@@ -167,12 +168,6 @@ def _is_replayed(found: dict[str, list[str]], delay: float, now: float) -> bool:
         return False
     sent = _sent(found, now)
     return max(ages) >= delay or (sent is not None and now - sent >= delay)
-
-
-def _document(body: object) -> object:
-    from perdure.faults.documents import load
-
-    return load(body)
 
 
 def _in_body(document: object, found: dict[str, list[str]], now: float) -> tuple[float, str] | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http
 
-from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.headers import is_rate_field, read_where
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
 from perdure.faults.rules import known_fault
 from perdure.faults.safety import REPLAYABLE
 
@@ -87,7 +88,13 @@ def _answered(status: int, kind: FaultKind, headers: object, body: object) -> Fa
     from perdure.faults.hints import asked_delay
     from perdure.faults.said import is_github_limit, should_retry
 
-    document = load(body)
+    # Read once, as what follows asks several times; most fields say nothing.
+    found = {} if headers is None else read_where(headers, _speaks)
+    is_mute = found.keys() <= _CLOCKS
+    if is_mute and (body is None or (type(body) is bytes and (status, body) in _SILENT)):
+        return _plain(status, kind)
+    headers = None if headers is None else found
+    before, document = kind, load(body)
     code = code_in(status, headers, body, document)
     delay = None
     if code is not None:
@@ -101,8 +108,10 @@ def _answered(status: int, kind: FaultKind, headers: object, body: object) -> Fa
     ordered = _ordered(kind, should_retry(headers))
     if code is not None or ordered is not kind:  # then the status does not say whether a delay has a meaning
         throttled = 429 if ordered is FaultKind.THROTTLED else None
-        delay = asked_delay(headers, status=throttled, body=document) if ordered in _HINTED else None
+        delay = asked_delay(headers, status=throttled, body=document) if ordered in RETRIED else None
     if code is None and not delay:
+        if is_mute and delay is None and kind is before:
+            _remember(status, body, document)
         return _plain(status, ordered)
     phrase = _phrase(status)
     return Fault(ordered, delay or None, phrase if code is None else f"{phrase}: {code[1]}")
@@ -115,8 +124,38 @@ def _ordered(kind: FaultKind, word: bool | None) -> FaultKind:  # noqa: FBT001
     return FaultKind.TRANSIENT if word else FaultKind.PERMANENT
 
 
+_SPEAKING = frozenset(
+    {
+        *("x-should-retry", "stripe-should-retry", "transient-error", "x-github-request-id"),
+        *("grpc-retry-pushback-ms", "retry-after-ms", "x-ms-retry-after-ms", "x-amz-retry-after"),
+        *("x-amzn-errortype", "x-ms-error-code", "retry-after", "date", "age"),
+    }
+)
+_CLOCKS = frozenset({"date", "age"})
+"""These mean something only beside another field, or a code."""
+
+_LONG_AGO = {"date": ["Thu, 01 Jan 1970 00:00:00 GMT"]}
+_SHORT, _KEPT = 1_024, 100
+_SILENT: set[tuple[int, bytes]] = set()
+"""Bodies that said nothing: in an outage the same page comes again and again."""
+
+
+def _speaks(name: str) -> bool:
+    """Whether a header field may say something about a failure."""
+    return name in _SPEAKING or is_rate_field(name)
+
+
+def _remember(status: int, body: object, document: object) -> None:
+    """Note a body that says nothing, whatever the clock of the server says."""
+    from perdure.faults.bodies import code_in
+
+    if type(body) is bytes and len(body) <= _SHORT and code_in(status, _LONG_AGO, body, document) is None:
+        if len(_SILENT) >= _KEPT:
+            _SILENT.clear()
+        _SILENT.add((status, body))
+
+
 _NO_STATUS = Fault(FaultKind.PERMANENT, None, "not an HTTP status")
-_HINTED = (FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS)
 _PLAIN: dict[tuple[int, FaultKind], Fault] = {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Fault", "FaultKind", "Retryable", "Safety", "refusal", "seconds"]
+__all__ = ["RETRIED", "Fault", "FaultKind", "Retryable", "Safety", "refusal", "seconds"]
 
 
 class FaultKind(StrEnum):
@@ -52,7 +52,8 @@ class Retryable(StrEnum):
 
 
 _INFINITE = float("inf")
-_RETRIED = frozenset({FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS})
+RETRIED = frozenset({FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS})
+"""The kinds that are worth another attempt, so that a delay means something."""
 
 
 class Fault:
@@ -106,7 +107,7 @@ class Fault:
 
         `STALE` counts as no: the same call again fails in the same way until something is refreshed.
         """
-        if self.kind not in _RETRIED:
+        if self.kind not in RETRIED:
             return Retryable.NO
         return Retryable.YES if self.hint is None else Retryable.AFTER
 

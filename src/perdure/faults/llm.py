@@ -7,14 +7,15 @@ and an overload may come as an event inside a stream that began with 200.
 from __future__ import annotations
 
 from perdure.faults.codes import plain
+from perdure.faults.documents import fields
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind, seconds
-from perdure.faults.rules import known_fault
+from perdure.faults.rules import fault_held, known_fault
 from perdure.faults.safety import method_of, peek, request_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeGuard
+    from typing import Any
 
     from perdure.faults.custom import Step
 
@@ -83,14 +84,11 @@ def _in_stream(exc: Any) -> Fault:
     return Fault(fault.kind, fault.hint, f"{fault.why}, in the stream")
 
 
-def _is_dict(value: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(value, dict)
-
-
 def _status_in(body: object) -> int | None:
-    for holder in (body.get("error") if _is_dict(body) else None, body):
+    own = fields(body)
+    for holder in (fields(own.get("error")), own):
         for name in ("code", "type"):
-            word = holder.get(name) if _is_dict(holder) else None
+            word = holder.get(name)
             if isinstance(word, int) and 400 <= word <= 599:  # as gateways write them
                 return word
             if (status := _STANDS_FOR.get(plain(word))) is not None:
@@ -130,9 +128,7 @@ def _litellm_limit(exc: Any) -> Fault:
 
 
 def _litellm_stream(exc: Any) -> Fault:
-    original = peek(exc, "original_exception")
-    known = known_fault(original) if isinstance(original, BaseException) and original is not exc else None
-    return known or _status_error(exc)
+    return fault_held(exc, peek(exc, "original_exception")) or _status_error(exc)
 
 
 def _router_limit(exc: Any) -> Fault:

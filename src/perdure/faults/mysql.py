@@ -5,6 +5,7 @@ The classes say nothing: PyMySQL's OperationalError is a deadlock as much as a w
 
 from __future__ import annotations
 
+from perdure.faults.dbapi import AGAIN, NAMES
 from perdure.faults.kinds import Fault, FaultKind
 
 TYPE_CHECKING = False
@@ -16,17 +17,15 @@ __all__ = ["RULES", "fault_of_number"]
 _T, _R, _A = FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS
 _S, _P = FaultKind.STALE, FaultKind.PERMANENT
 
-_AGAIN = "run the whole transaction again"
-
 _ERRORS: dict[int, tuple[FaultKind, str]] = {
     # Rolled back, or refused before anything was done. 1205 rolls back the statement alone by default, so the
     # transaction has to be rolled back before it is run again.
-    1213: (_T, f"deadlock: {_AGAIN}"),
-    1205: (_T, f"lock wait timeout: {_AGAIN}"),
-    1020: (_T, f"record changed since it was read: {_AGAIN}"),
-    1614: (_T, f"deadlock in a distributed transaction: {_AGAIN}"),
-    1689: (_T, f"lock wait aborted: {_AGAIN}"),
-    3101: (_T, f"rolled back during commit: {_AGAIN}"),
+    1213: (_T, f"deadlock: {AGAIN}"),
+    1205: (_T, f"lock wait timeout: {AGAIN}"),
+    1020: (_T, f"record changed since it was read: {AGAIN}"),
+    1614: (_T, f"deadlock in a distributed transaction: {AGAIN}"),
+    1689: (_T, f"lock wait aborted: {AGAIN}"),
+    3101: (_T, f"rolled back during commit: {AGAIN}"),
     3572: (_T, "lock not available (NOWAIT)"),
     # No connection was made.
     2002: (_T, "cannot connect through the socket"),
@@ -107,18 +106,7 @@ def _pool_error(exc: BaseException) -> Fault:
 
 
 _MODULES = ("pymysql.err", "MySQLdb._exceptions", "asyncmy.errors", "mysql.connector.errors", "mariadb")
-_NAMES = (
-    "MySQLError",
-    "Error",
-    "InterfaceError",
-    "DatabaseError",
-    "DataError",
-    "OperationalError",
-    "IntegrityError",
-    "InternalError",
-    "ProgrammingError",
-    "NotSupportedError",
-)
+_NAMES = ("MySQLError", *NAMES)
 
 RULES: dict[str, Step] = {
     # Every class by name: for those that are not named, the vague SQLSTATE some of them carry would be asked first.

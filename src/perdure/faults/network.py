@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from perdure.faults.custom import Step
 
-__all__ = ["RULES", "functions_of"]
+__all__ = ["RULES", "functions_of", "was_in_handshake"]
 
 # By name: EAI_NONAME is -2 on Linux and 8 on macOS.
 _RESOLVER = {
@@ -68,42 +68,36 @@ def _ssl_error(exc: Any) -> Fault:
 
 
 def _ssl_eof(exc: BaseException) -> Fault:
-    return _EOF_IN_HANDSHAKE if _was_in_handshake(exc) else _EOF
+    return _EOF_IN_HANDSHAKE if was_in_handshake(exc) else _EOF
 
 
-def functions_of(exc: BaseException, file: str) -> set[str]:
-    """Name the functions on the stack of `exc` from files whose path contains `file`.
+def functions_of(exc: BaseException, *files: str) -> set[str]:
+    """Name the functions on the stack of `exc` from files whose path contains one of `files`.
 
-    Some clients raise one class for everything, and only this says how far they had got.
+    Some clients raise one class for everything, and only this says how far they had got. Bounded in depth.
     """
     names: set[str] = set()
     entry = exc.__traceback__
-    while entry is not None:
+    for _ in range(_FRAMES):
+        if entry is None:
+            break
         code = entry.tb_frame.f_code
-        if file in code.co_filename:
+        if any(file in code.co_filename for file in files):
             names.add(code.co_name)
         entry = entry.tb_next
     return names
 
 
-def _was_in_handshake(exc: BaseException) -> bool:
+def was_in_handshake(exc: BaseException) -> bool:
     """Whether it was raised inside a handshake, before any request.
 
     Nothing on the error tells it from a cut answer; the stack does.
     """
-    entry = exc.__traceback__
-    for _ in range(_FRAMES):
-        if entry is None:
-            return False
-        code = entry.tb_frame.f_code
-        if code.co_name in _HANDSHAKES and code.co_filename.endswith(("ssl.py", "sslproto.py")):
-            return True
-        entry = entry.tb_next
-    return False
+    return not _HANDSHAKES.isdisjoint(functions_of(exc, "ssl.py", "sslproto.py"))
 
 
 _FRAMES = 200
-_HANDSHAKES = ("do_handshake", "_do_handshake", "_on_handshake_complete")
+_HANDSHAKES = frozenset({"do_handshake", "_do_handshake", "_on_handshake_complete"})
 
 _SSL_ERRORS_BELOW = 13  # the errno of an SSLError is one of OpenSSL's 0 to 12, which are no errnos
 

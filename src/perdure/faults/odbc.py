@@ -7,6 +7,7 @@ SQL Server and Azure SQL say most by number. Microsoft adds to the list of trans
 
 from __future__ import annotations
 
+from perdure.faults.dbapi import AGAIN, NAMES
 from perdure.faults.kinds import Fault, FaultKind
 from perdure.faults.sqlstate import fault_of_sqlstate
 
@@ -20,10 +21,8 @@ __all__ = ["RULES", "fault_of_sql_server"]
 
 _T, _R, _A, _P = FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS, FaultKind.PERMANENT
 
-_AGAIN = "run the whole transaction again"
-
 _ERRORS: dict[int, tuple[FaultKind, str]] = {
-    1205: (_T, f"deadlock: {_AGAIN}"),
+    1205: (_T, f"deadlock: {AGAIN}"),
     1222: (_T, "lock request timeout"),
     1204: (_T, "no locks left"),
     # The database moves, or is not there yet.
@@ -122,16 +121,4 @@ def _other(exc: BaseException, state: str) -> Fault:
     return Fault(_P, None, f"ODBC {state}" if len(state) == 5 else f"pyodbc {type(exc).__name__}")
 
 
-_NAMES = (
-    "Error",
-    "InterfaceError",
-    "DatabaseError",
-    "DataError",
-    "OperationalError",
-    "IntegrityError",
-    "InternalError",
-    "ProgrammingError",
-    "NotSupportedError",
-)
-
-RULES: dict[str, Step] = {f"pyodbc.{name}": _odbc_error for name in _NAMES}
+RULES: dict[str, Step] = {f"pyodbc.{name}": _odbc_error for name in NAMES}

@@ -6,6 +6,7 @@ base classes say nothing either: a wrong password is an OperationalError as much
 
 from __future__ import annotations
 
+from perdure.faults.dbapi import AGAIN, NAMES
 from perdure.faults.kinds import Fault, FaultKind
 from perdure.faults.sqlstate import fault_of_sqlstate
 
@@ -30,7 +31,7 @@ _NO_SUCH_HOST = Fault(_P, None, "unknown host name")
 _NOT_THE_ONE = Fault(_S, None, "server has another role: connect to the other one")
 _SETTINGS = Fault(_P, None, "connection settings refused")
 _POOL_TIMEOUT = Fault(_T, None, "waiting for a connection of the pool timed out")
-_OLD_PLAN = Fault(_T, None, "prepared statement out of date: run the whole transaction again")
+_OLD_PLAN = Fault(_T, None, f"prepared statement out of date: {AGAIN}")
 
 _CONNECTING = (
     "connection failed:",
@@ -133,21 +134,9 @@ def _has(text: str, parts: tuple[str, ...]) -> bool:
     return any(part in text for part in parts)
 
 
-_DBAPI = (
-    "Error",
-    "InterfaceError",
-    "DatabaseError",
-    "DataError",
-    _MADE_FOR_CONNECTIONS,
-    "IntegrityError",
-    "InternalError",
-    "ProgrammingError",
-    "NotSupportedError",
-)
-
 RULES: dict[str, Step] = {
     # Every class by name: for those that are not named, the SQLSTATE is looked at without its text.
-    **{f"{package}.{name}": _libpq for package in ("psycopg", "psycopg2") for name in _DBAPI},
+    **{f"{package}.{name}": _libpq for package in ("psycopg", "psycopg2") for name in NAMES},
     "psycopg.errors.QueryCanceled": _libpq,
     "psycopg.errors.ProtocolViolation": _libpq,
     "psycopg.errors.ConnectionTimeout": _CONNECT_TIMEOUT,

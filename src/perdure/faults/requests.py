@@ -5,7 +5,7 @@ Most wrap an exception of urllib3, as their first argument.
 
 from __future__ import annotations
 
-from perdure.faults.builtin import _bad_json
+from perdure.faults.builtin import bad_json
 from perdure.faults.clients import (
     BAD_URL,
     CONNECT_TIMED_OUT,
@@ -44,7 +44,7 @@ _EXCEPTIONS: dict[str, Step] = {
     "InvalidProxyURL": local("invalid proxy URL"),
     "InvalidSchema": BAD_URL,
     "InvalidURL": BAD_URL,
-    "JSONDecodeError": _bad_json,
+    "JSONDecodeError": bad_json,
     "MissingSchema": BAD_URL,
     "MultiplexingError": cut("multiplexed answer lost"),
     "ProxyError": as_below(Fault(FaultKind.TRANSIENT, None, "could not connect to the proxy")),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from perdure.faults.custom import Rule, Step
 
-__all__ = ["TABLES", "classify", "known_fault", "register", "reset"]
+__all__ = ["TABLES", "classify", "fault_held", "known_fault", "register", "reset"]
 
 TABLES: dict[str, str] = {
     "MySQLdb": "mysql",
@@ -173,6 +173,11 @@ def _by_number(exc: OSError) -> Fault | None:
 def known_fault(exc: BaseException) -> Fault | None:
     """Give what is known of `exc` itself: verdict, rules, tables, evidence on the object. May raise."""
     return verdict_of(exc) or _ruled(exc)
+
+
+def fault_held(exc: BaseException, held: object) -> Fault | None:
+    """Classify what a wrapper `exc` holds in an attribute; None when that is no exception, or `exc` itself."""
+    return known_fault(held) if isinstance(held, BaseException) and held is not exc else None
 
 
 def fault_of_leaf(exc: BaseException) -> Fault:

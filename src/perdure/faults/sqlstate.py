@@ -5,6 +5,7 @@ PostgreSQL and what speaks its protocol (CockroachDB, PgBouncer), ODBC drivers, 
 
 from __future__ import annotations
 
+from perdure.faults.dbapi import AGAIN
 from perdure.faults.kinds import Fault, FaultKind
 
 __all__ = ["fault_of_sqlstate"]
@@ -12,17 +13,15 @@ __all__ = ["fault_of_sqlstate"]
 _T, _R, _A = FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS
 _S, _P, _N = FaultKind.STALE, FaultKind.PERMANENT, FaultKind.NEUTRAL
 
-_AGAIN = "run the whole transaction again"
-
 _STATES: dict[str, tuple[FaultKind, str]] = {
     # Rolled back as a whole.
     "40": (_T, "transaction rolled back"),
-    "40001": (_T, f"serialization failure: {_AGAIN}"),
-    "40P01": (_T, f"deadlock: {_AGAIN}"),
+    "40001": (_T, f"serialization failure: {AGAIN}"),
+    "40P01": (_T, f"deadlock: {AGAIN}"),
     "40002": (_P, "integrity constraint violated at commit"),
     "40003": (_A, "statement completion unknown"),
     "55P03": (_T, "lock not available"),
-    "72000": (_T, f"snapshot too old: {_AGAIN}"),
+    "72000": (_T, f"snapshot too old: {AGAIN}"),
     # The connection: never made, or lost in use.
     "08": (_A, "connection lost"),
     "08001": (_T, "cannot connect"),

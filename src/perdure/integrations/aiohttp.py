@@ -15,7 +15,7 @@ import aiohttp
 from perdure.colour import OneShot
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.answers import Scope
+from perdure.integrations.answers import LOOKS, Scope
 from perdure.integrations.bodies import PLAIN, Source
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of
 from perdure.integrations.lines import Lines
@@ -76,9 +76,9 @@ class Middleware:
             before.error = error if isinstance(error, Exception) else None
             raise
         else:
-            await exchange.asettle(response.status, response.headers)
+            await _settle(exchange, response)
             return response  # type: ignore[no-any-return] # what the handler gave
-        await exchange.asettle(failed.status, failed.response.headers)
+        await _settle(exchange, failed.response)
         return _ended(failed, exchange.options)  # type: ignore[no-any-return] # as above
 
     def _call_of(self, request: Any) -> _Call:
@@ -171,6 +171,14 @@ def session(
     return aiohttp.ClientSession(middlewares=(Middleware(policy, **given), *own), **arguments)
 
 
+async def _settle(exchange: Exchange, response: Any) -> None:
+    try:
+        await exchange.asettle(response.status, response.headers)
+    except BaseException:  # cancelled: nobody will read it
+        response.close()
+        raise
+
+
 def _source(request: Any) -> Source:
     """How the body can be sent again: aiohttp's payloads put themselves back, or say that they cannot."""
     body = request.body
@@ -190,7 +198,7 @@ async def _peek(response: Any, limit: int, judge: Judge, scope: str | None) -> t
         while size <= limit and not stream.at_eof():
             parts.append(await stream.readany())
             size += len(parts[-1])
-            if scope == Scope.START and judge.is_enough(b"".join(parts)):
+            if scope == Scope.START and (len(parts) > LOOKS or judge.is_enough(b"".join(parts))):
                 break
     except Exception:  # noqa: BLE001, S110 - whoever reads the response will meet it
         pass

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from perdure.integrations.options import Options
     from perdure.policies import Retry
 
-__all__ = ["Judge", "Scope", "is_cut"]
+__all__ = ["LOOKS", "Judge", "Scope", "is_cut"]
+
+LOOKS = 100
+"""So often a rule is asked whether the start of a body is enough: a server may send it byte by byte."""
 
 _RETRIED = frozenset({FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS})
 _BY_MORE = frozenset({400, 401, 403, 407, 409, 413, 507})

@@ -79,10 +79,17 @@ class AsyncBase(Common):
             await exchange.afailed(error)
             raise
         else:
-            await exchange.asettle(response.status_code, response.headers)
+            await self._settle(exchange, response)
             return response
-        await exchange.asettle(failed.status, failed.response.headers)
+        await self._settle(exchange, failed.response)
         return self._ended(failed, request, exchange.options)
+
+    async def _settle(self, exchange: Exchange, response: Any) -> None:
+        try:
+            await exchange.asettle(response.status_code, response.headers)
+        except BaseException:  # cancelled: nobody will read it
+            await response.aclose()
+            raise
 
     async def _judged(self, request: Any, response: Any, judge: Judge) -> Any:
         status, response.request = response.status_code, request
@@ -111,7 +118,7 @@ class AsyncBase(Common):
         seen, chunks = streams.Seen(limit, judge, scope, response), aiter(stream)
         try:
             while seen.wants_more:
-                seen.parts.append(await anext(chunks))
+                seen.add(await anext(chunks))
         except StopAsyncIteration:
             await stream.aclose()
             response.stream = self._bytes(b"".join(seen.parts))

@@ -142,9 +142,11 @@ class Exchange:
         return self.claim.unknown if was_sent else self.claim.failed  # type: ignore[no-any-return] # its methods
 
 
-def shortest(*bounds: float | None) -> float | None:
-    """The nearest of several bounds, of which each may be none."""
-    return min((bound for bound in bounds if bound is not None), default=None)
+def shortest(one: float | None, other: float | None) -> float | None:
+    """The nearer of two bounds, of which each may be none."""
+    if one is None or (other is not None and other < one):
+        return other
+    return one
 
 
 def origin_of(scheme: str, host: str, port: int | None) -> str:
@@ -159,6 +161,7 @@ def keep_trail(faulty: FaultyResponse) -> Any:
     from perdure.engine import responses
 
     trail, response = trail_of(faulty), faulty.response
+    faulty.__traceback__ = None  # it holds the frame that holds the error
     if trail is not None:
         responses.note(response, trail)
     return response

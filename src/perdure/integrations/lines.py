@@ -11,6 +11,7 @@ from types import FunctionType
 
 from perdure.dependency import Dependency, View
 from perdure.errors import ConfigError
+from perdure.faults import Safety
 from perdure.integrations.answers import Judge
 from perdure.policies import Retry
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from perdure.faults import Safety
     from perdure.integrations.exchange import Exchange
     from perdure.integrations.options import Options, Override
     from perdure.parts import Timeouts
@@ -134,6 +134,8 @@ class Lines:
             return self._changed_retry(changes, safety)
         if "safety" not in changes and self.guard.retry.safety is None:
             changes["safety"] = safety
+            if safety is Safety.UNSAFE and self.guard.hedge is not None:
+                changes.setdefault("hedge", None)  # it sends twice what may be sent once
         view = self.policy if key is None else self.policy.at(key)
         return view.using(**changes) if changes else view
 

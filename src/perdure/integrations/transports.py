@@ -269,7 +269,7 @@ class Base(Common):
         seen, chunks = streams.Seen(limit, judge, scope, response), iter(stream)
         try:
             while seen.wants_more:
-                seen.parts.append(next(chunks))
+                seen.add(next(chunks))
         except StopIteration:
             stream.close()
             response.stream = self._bytes(b"".join(seen.parts))
