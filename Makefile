@@ -11,7 +11,7 @@ ARGS ?=
 
 environment = bin=$$($(PYTHON) tools/environment.py $(1)) || exit 1;
 
-.PHONY: help demo test check bench chaos format api pins clean python
+.PHONY: help demo test coverage check bench chaos format api pins clean python
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,8 +19,11 @@ help: ## show this list
 demo: python ## watch perdure at work
 	@$(call environment,test) $$bin/perdure demo $(ARGS)
 
-test: python ## the tests, on every supported Python of this machine; ARGS="..." goes to pytest
+test: python ## the tests, on the supported Pythons of this machine; ARGS="..." goes to pytest
 	@$(PYTHON) tools/matrix.py $(ARGS)
+
+coverage: python ## the tests on the newest Python, with branch coverage
+	@$(PYTHON) tools/matrix.py --coverage
 
 check: python ## lint, format, types; all of them, whatever fails first
 	@$(call environment,check) PATH="$$bin:$$PATH"; code=0; set -x; \

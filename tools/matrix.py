@@ -1,10 +1,11 @@
 """Run the test suite on every supported Python of this machine.
 
-    python tools/matrix.py                    all of them; branch coverage and all client libraries on the newest
-    python tools/matrix.py ARGUMENTS...       these pytest arguments, on the newest only, without coverage
+    python tools/matrix.py                    the newest and the oldest run everything, those between the engine
+    python tools/matrix.py --coverage         the newest only, with branch coverage
+    python tools/matrix.py ARGUMENTS...       these pytest arguments, on the newest only
 
-The newest one runs in view. The others run beside it, one per core, into .build/; how each ended is shown last.
-The last line is pytest's own.
+The newest one runs in view, with every client library installed; the oldest has those of HTTP. The others run
+beside it, one per core, into .build/; how each ended is shown last. The last line is pytest's own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ LIMIT = 900
 CORES = threading.Semaphore(max(2, os.cpu_count() or 1))
 """Who tests holds one; two at least, since some tests wait for other processes."""
 
+ENGINE = ("tests/core", "tests/engine", "tests/dependency", "tests/testing", "tests/cases")
+"""What may differ between Pythons in small things; the tables and the command line do not."""
+
 NIQUESTS = ("tests/niquests", "tests/integration/test_clients.py", "tests/integration/test_clients_keyed.py")
 
 Code = int
@@ -40,41 +44,51 @@ def main() -> Code:
     """Test on every Python there is; give the first exit code that is not 0."""
     found = interpreters.find()
     *others, newest = found.values()
+    if sys.argv[1:] == ["--coverage"]:
+        return _coverage(newest)
     if sys.argv[1:]:
         return _run([environment.ready("test", newest, ".venv") / "python", "-m", "pytest", *sys.argv[1:]])
     BUILD.mkdir(exist_ok=True)
+    beside = {python: ENGINE if number else () for number, python in enumerate(others)}
     with ThreadPoolExecutor() as pool:
         with CORES:
-            waiting = [pool.submit(_beside, python) for python in others]
+            waiting = [pool.submit(_beside, python, tests) for python, tests in beside.items()]
             last = pool.submit(_niquests, newest)
             code = _in_view(newest)
         codes = [future.result() for future in waiting]
-        code = code or last.result()
-    coverage = 0 if code else _run([environment.ROOT / ".venv/bin/coverage", "report"])
-    if coverage:
-        print("branch coverage: FAILED, below fail_under in pyproject.toml")
+        codes.append(last.result())
     for minor in interpreters.SUPPORTED:
         if minor not in found:
             print(f"Python {minor}: not present on this machine, not tested")
-    for python, its_code in zip(others, codes, strict=True):
-        _report(python, its_code, lines=100 if its_code else 1)
+    for (python, tests), its_code in zip(beside.items(), codes, strict=False):
+        _report(
+            python, its_code, lines=100 if its_code else 1, what="its engine tested" if tests else "tested"
+        )
     _report(newest, code, lines=1)
-    return next(filter(None, [code, *codes, coverage]), 0)
+    return next(filter(None, [code, *codes]), 0)
 
 
 def _in_view(python: interpreters.Interpreter) -> Code:
-    """Run under coverage, which has to start first: the pytest plugin imports perdure before any test."""
-    command: Command = [environment.ready("test", python, ".venv") / "coverage", "run", "-m", "pytest"]
+    command: Command = [environment.ready("test", python, ".venv") / "python", "-m", "pytest"]
     if sys.stdout.isatty():
         command.append("--color=yes")
     return _logged(python, command, in_view=True)
 
 
-def _beside(python: interpreters.Interpreter) -> Code:
+def _coverage(python: interpreters.Interpreter) -> Code:
+    """Run under coverage, which has to start first: the pytest plugin imports perdure before any test."""
+    bin_ = environment.ready("test", python, ".venv")
+    code = _run([bin_ / "coverage", "run", "-m", "pytest"])
+    return _run([bin_ / "coverage", "report"]) or code
+
+
+def _beside(python: interpreters.Interpreter, tests: tuple[str, ...]) -> Code:
     """Run without the cache that `pytest --lf` reads: it is that of the run in view."""
     with CORES:
         bin_ = environment.ready("older", python, f".venv-{python.minor}")
-        return _logged(python, [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider"], in_view=False)
+        return _logged(
+            python, [bin_ / "python", "-m", "pytest", "-p", "no:cacheprovider", *tests], in_view=False
+        )
 
 
 def _niquests(python: interpreters.Interpreter) -> Code:
@@ -123,10 +137,10 @@ def _show(output: bytes) -> None:
     sys.stdout.flush()
 
 
-def _report(python: interpreters.Interpreter, code: Code, *, lines: int) -> None:
+def _report(python: interpreters.Interpreter, code: Code, *, lines: int, what: str = "tested") -> None:
     """Say how it went in one line, and below it what pytest said last."""
     said = _log(python).read_text(errors="replace").rstrip().splitlines()
-    print(f"Python {python.version}: tested, {f'FAILED (exit code {code})' if code else 'passed'}")
+    print(f"Python {python.version}: {what}, {f'FAILED (exit code {code})' if code else 'passed'}")
     if len(said) > lines > 1:
         print(f"... the last {lines} lines of {_log(python)}:")
     print("\n".join(said[-lines:]), flush=True)
