@@ -132,6 +132,8 @@ class _View:
     def at(self, key: Any) -> View:
         """The part of the dependency with this key (host, shard, model, ...), which has state of its own.
 
+        None is the dependency itself, as for a ``key`` function that gives None.
+
         At most 500 keys are kept; busy, open and isolated ones always are. Raises ConfigError for a key that
         cannot be hashed. Thread and task safe.
         """

@@ -314,6 +314,36 @@ def test_a_permanent_answer_is_a_success_for_the_breaker(client: Client) -> None
             assert session.send("GET", server.url).status == 404
 
 
+@each()
+def test_a_key_function_gets_the_request_and_may_give_none(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    def region(request: Any) -> Any:
+        return "read" if request.method == "GET" else None
+
+    regional = dependency("regional", key=region)
+    with wire.serve(wire.answer(200)) as server, client.open(regional) as session:
+        session.send("GET", server.url)
+        session.send("POST", server.url, b"order")
+        session.send("POST", server.url, b"order", override={"key": "eu"})
+    assert set(regional.snapshot()["keys"]) == {"read", "eu"}
+    assert not caplog.records
+
+
+@each()
+def test_a_fallback_gets_the_error_and_the_request(client: Client) -> None:
+    given: list[Any] = []
+
+    def instead(error: Exception, request: Any, *_: Any) -> None:
+        given.append((type(error), request.method))
+        raise error
+
+    with wire.refused() as port:
+        guarded = dependency("fallen", retry=None, fallback=perdure.Fallback(instead))
+        with client.open(guarded) as session:
+            for method in ("GET", "POST"):
+                error_of(lambda method=method: session.send(method, f"http://127.0.0.1:{port}"))
+    assert [method for _, method in given] == ["GET", "POST"]
+
+
 # One request that says otherwise
 
 

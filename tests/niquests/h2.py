@@ -64,7 +64,10 @@ class Server:
                     status = self._statuses[min(len(self.streams), len(self._statuses) - 1)]
                     self.streams.append(event.stream_id)
                     body = f"answer {len(self.streams)}".encode()
-                    fields = [(b":status", str(status).encode()), (b"content-length", str(len(body)).encode())]
+                    fields = [
+                        (b":status", str(status).encode()),
+                        (b"content-length", str(len(body)).encode()),
+                    ]
                     connection.send_headers(event.stream_id, fields)
                     connection.send_data(event.stream_id, body, end_stream=True)
             tls.sendall(connection.data_to_send())

@@ -84,7 +84,9 @@ def test_early_responses_reach_their_hook_in_each_attempt() -> None:
     good = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     seen = []
     with wire.serve(wire.garbage(hints + busy), wire.garbage(hints + good)) as server, opened() as client:
-        answer = client.get(server.url, hooks={"early_response": [lambda early: seen.append(early.status_code)]})
+        answer = client.get(
+            server.url, hooks={"early_response": [lambda early: seen.append(early.status_code)]}
+        )
     assert (answer.content, seen) == (b"ok", [103, 103])
 
 
@@ -100,6 +102,7 @@ def test_a_stream_of_events_is_opened_again_and_not_read_to_its_end() -> None:
         with opened(validate=lambda _: False) as client:  # there is nothing to look at
             answer = client.get(f"psse{server.url.removeprefix('http')}")
             assert answer.extension.next_payload().data == "hello"
+            answer.extension.close()
     assert len(server.requests) == 2
 
 
@@ -148,7 +151,15 @@ def test_a_session_that_was_closed_and_is_used_again_still_goes_by_the_policy() 
 
 @pytest.mark.parametrize(
     "timeout",
-    [(5, 0.05), (5, 5, 0.05), (None, None, 0.05), 0.05, Timeout(total=0.05), Timeout(read=0.05), Timeout(connect=5, read=0.05)],
+    [
+        (5, 0.05),
+        (5, 5, 0.05),
+        (None, None, 0.05),
+        0.05,
+        Timeout(total=0.05),
+        Timeout(read=0.05),
+        Timeout(connect=5, read=0.05),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("policy", [Retry(attempts=2), None], ids=["retry", "dependency"])
@@ -189,7 +200,8 @@ def test_signatures() -> None:
     policy = "(policy: 'Dependency | View | Retry', "
     assert shown == {
         "Adapter": policy + "wrap: 'BaseAdapter | None' = None, **options: 'Unpack[Given]') -> 'None'",
-        "AsyncAdapter": policy + "wrap: 'AsyncBaseAdapter | None' = None, **options: 'Unpack[Given]') -> 'None'",
+        "AsyncAdapter": policy
+        + "wrap: 'AsyncBaseAdapter | None' = None, **options: 'Unpack[Given]') -> 'None'",
         "async_session": policy + "**options: 'Unpack[Given]') -> 'niquests.AsyncSession'",
         "session": policy + "**options: 'Unpack[Given]') -> 'niquests.Session'",
     }

@@ -225,7 +225,7 @@ class Guard:
 
     def fixed_state(self) -> State:
         """The state of all calls of a view without a key function."""
-        return self.core.part(self.key) if self.has_key else self.core.root
+        return self.core.part(self.key) if self.has_key and self.key is not None else self.core.root
 
     def state_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> State:
         """The state of a call; where the key function raises, that of the dependency itself."""

@@ -9,3 +9,14 @@ from __future__ import annotations
 from perdure.integrations.options import Options, override
 
 __all__ = ["Options", "override"]
+
+_CLIENTS = {"aiohttp", "httpx", "httpx2", "niquests", "requests", "urllib3"}
+
+
+def __getattr__(name: str) -> object:
+    """Load the module of a client when it is asked for."""
+    if name in _CLIENTS:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,7 +28,7 @@ class AsyncBase(Common):
         self._library = library
         self._wrapped = wrap
 
-        async def full(exchange: Exchange, _: Any = None) -> Any:
+        async def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return await self._attempt(exchange)
 
         self._lines = Lines(policy, options, full, full)

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
+from perdure.integrations.again import can_put_back, look
 from perdure.integrations.answers import Scope, is_cut
 from perdure.integrations.bodies import PLAIN, once_of, source_of
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
@@ -123,7 +124,7 @@ class Base(Common):
         self._library = library
         self._wrapped = wrap
 
-        def full(exchange: Exchange, _: Any = None) -> Any:
+        def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return self._attempt(exchange)
 
         self._lines = Lines(policy, options, full, full)
@@ -174,12 +175,14 @@ class Base(Common):
         raise FaultyResponse(fault.why, response, status=status, fault=fault, close=close)
 
     def _peek(self, response: Any, limit: int, scope: str | None) -> tuple[bytes, bool]:
-        """The start of a body. Of a stream: only one that is short, as what was read cannot be put back."""
+        """The start of a body. Of a stream: only one that is short, as it has to be put back."""
         if scope is None:
             return b"", True
         if not is_read(response):
             if scope == Scope.START or not is_short(response, limit):
                 return b"", False
+            if can_put_back(response.raw):
+                return look(response.raw, limit), True
             response.content  # noqa: B018 - reads it
         return start_of_body(response, limit)
 

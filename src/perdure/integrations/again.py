@@ -11,22 +11,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["look"]
+__all__ = ["can_put_back", "look"]
 
 
-def look(response: Any, limit: int) -> bytes | None:
-    """What the body says, unpacked as far as the limit; the response still has all of it, packed as it came.
+def can_put_back(response: Any) -> bool:
+    """Whether it is a response of urllib3 on top of http.client, with a body that has a length."""
+    original = getattr(response, "_original_response", None)
+    return isinstance(original, HTTPResponse) and response.length_remaining is not None
 
-    None for a body that does not say how long it is, is longer than the limit, or is not on top of http.client.
+
+def look(response: Any, limit: int) -> bytes:
+    """What a body says, unpacked as far as the limit; the response still has all of it, packed as it came.
+
     Raises what urllib3 does where less comes than was announced.
     """
-    length = response.headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit() and len(length) <= 18 and int(length) <= limit):
-        return None
-    if response.chunked or not isinstance(getattr(response, "_original_response", None), HTTPResponse):
-        return None
     parts, size = list[bytes](), 0
-    while size < int(length) and (part := response.read(int(length) - size, decode_content=False)):
+    while part := response.read(limit, decode_content=False):
         parts.append(part)
         size += len(part)
     body = b"".join(parts)

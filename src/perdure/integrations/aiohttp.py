@@ -48,7 +48,7 @@ class Middleware:
     """
 
     def __init__(self, policy: Dependency | View | Retry, **options: Unpack[Given]) -> None:
-        async def full(exchange: Exchange, _: Any = None) -> Any:
+        async def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return await self._attempt(exchange)
 
         self._lines = Lines(policy, Options(**options), full, full)

@@ -33,7 +33,7 @@ class AsyncBase(Common):
                 return response
             return await self._judged(request, response, self._lines.judge)
 
-        async def full(exchange: Exchange, _: Any = None) -> Any:
+        async def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             request = self._begin(exchange)
             response = await inner(request)
             if reads or WHOLE in request.extensions:

@@ -13,6 +13,7 @@ from perdure.dependency import Dependency, View
 from perdure.errors import ConfigError
 from perdure.faults import Safety
 from perdure.integrations.answers import Judge
+from perdure.integrations.options import UNSET
 from perdure.policies import Retry
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ _NOT_FOR_RETRY = ("hedge", "fallback")
 
 
 class Line:
-    """One way of sending: ``quick`` takes the request as it is, ``full`` an exchange and its one-shot body."""
+    """One way of sending: ``quick`` takes the request, ``full`` also its exchange and its one-shot body, if any."""
 
     __slots__ = ("full", "quick", "safety")
 
@@ -101,13 +102,11 @@ class Lines:
         """The part of the dependency that a request goes to; None: the dependency as it is."""
         if self.guard is None or self.guard.has_key:
             return None
-        chosen = self.options.changed(override).key
-        if chosen == "host":
+        chosen = self.options.key if override is None or override.key is UNSET else override.key
+        if chosen == "host" and self.guard.key_of is None:
+            return origin
+        if self.guard.key_of is not None and chosen in ("host", None):
             chosen = self.guard.key_of
-            if chosen is None:
-                return origin
-        if chosen is None:
-            return None
         if not callable(chosen):
             return chosen
         from perdure.engine.hooks import ask
@@ -136,7 +135,9 @@ class Lines:
             changes["safety"] = safety
             if safety is Safety.UNSAFE and self.guard.hedge is not None:
                 changes.setdefault("hedge", None)  # it sends twice what may be sent once
-        view = self.policy if key is None else self.policy.at(key)
+        # Where the key function gave none, it is not asked again: the dependency itself is meant.
+        keyed = key is not None or (self.guard.key_of is not None and not self.guard.has_key)
+        view = self.policy.at(key) if keyed else self.policy
         return view.using(**changes) if changes else view
 
     def send(self, exchange: Exchange, method: str, origin: str, safety: Safety) -> Any:
@@ -145,12 +146,12 @@ class Lines:
         key = self.key(exchange.request, origin, override)
         hedges = once is not None and self.guard is not None and self.guard.hedge is not None
         if override is None and not hedges:
-            return self.line(method, key, origin, safety).full(exchange, once)
+            return self.line(method, key, origin, safety).full(exchange.request, exchange, once)
         # It says otherwise, or its body can be sent once, and a copy would take part of it.
         view = self.view(key, safety, override)
         if once is not None and self.guard is not None and view._guard.hedge is not None:
             view = view.using(hedge=None)
-        return view.call(_named(self._full, f"{method} {origin}"), exchange, once)
+        return view.call(_named(self._full, f"{method} {origin}"), exchange.request, exchange, once)
 
     def _changed_retry(self, changes: dict[str, Any], safety: Safety) -> Retry:
         for name in _NOT_FOR_RETRY:

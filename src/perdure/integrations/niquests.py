@@ -4,7 +4,7 @@ session = perdure.integrations.niquests.session(payments)
 session.get("https://api.example.com/orders/17")
 """
 
-# niquests takes the place of urllib3, so it is not where types are checked, and what comes from it is not known there.
+# niquests takes the place of urllib3, so it is not there where types are checked: what is its own is unknown.
 # pyright: reportMissingImports=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownParameterType=false
@@ -44,8 +44,8 @@ class Adapter(adapters.Base, BaseAdapter):  # type: ignore[misc] # as above
     ``perdure.integrations.override`` block are treated otherwise. Bodies of requests that do not stream are read
     inside the attempt. A multiplexed session gets each answer before it sends the next request, and one warning.
 
-    Raises ConfigError for values that cannot work, an adapter with ``max_retries`` among them. As thread safe as the
-    wrapped adapter.
+    Raises ConfigError for values that cannot work, an adapter with ``max_retries`` among them. As thread safe as
+    the wrapped adapter.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class AsyncAdapter(aadapters.AsyncBase, AsyncBaseAdapter):  # type: ignore[misc]
 
     ``wrap`` is an ``AsyncHTTPAdapter()`` by default. Answers to ``stream=True`` are niquests' ``AsyncResponse``.
 
-    Raises ConfigError for values that cannot work, an adapter with ``max_retries`` among them. As task safe as the
-    wrapped adapter, and of one loop as that is.
+    Raises ConfigError for values that cannot work, an adapter with ``max_retries`` among them. As task safe as
+    the wrapped adapter, and of one loop as that is.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ class Options:
         return replace(self, **own) if own else self
 
 
-_SHARED = ("content", "key", "raise_on_exhausted", "validate")
+_SHARED = ("content", "raise_on_exhausted", "validate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

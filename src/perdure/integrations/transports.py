@@ -191,7 +191,7 @@ class Base(Common):
                 return response
             return self._judged(request, response, self._lines.judge)
 
-        def full(exchange: Exchange, _: Any = None) -> Any:
+        def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             request = self._begin(exchange)
             response = inner(request)
             if reads or WHOLE in request.extensions:

@@ -15,6 +15,7 @@ from urllib3.util.request import set_file_position
 
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
+from perdure.integrations.again import can_put_back, look
 from perdure.integrations.answers import Scope, is_cut
 from perdure.integrations.bodies import Source, once_of, source_of
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
@@ -117,7 +118,8 @@ class _Guarded:
         given.update(retries=False, redirect=False)
         urlopen: Any = super().urlopen  # type: ignore[misc] # of the pool
         response: Any = urlopen(method, url, body, headers, **given)
-        response.retries = asked  # how many redirects the manager may follow
+        if isinstance(asked, urllib3.Retry) or asked is None:
+            response.retries = asked  # how many redirects the manager may follow; other forms it has itself
         return response
 
 
@@ -135,7 +137,7 @@ class _Request:
 
 class _Sender:
     def __init__(self, policy: Any, options: Options) -> None:
-        def full(exchange: Exchange, _: Any = None) -> Any:
+        def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return self._attempt(exchange)
 
         self._lines = Lines(policy, options, full, full)
@@ -239,13 +241,15 @@ def _source(body: Any, start: Any) -> Source:
 
 
 def _peek(response: Any, limit: int, scope: str | None) -> tuple[bytes, bool]:
-    """The start of a body that was read already, or is short: what was read of a stream cannot be put back."""
+    """The start of a body that was read already, or is short: of a stream, it has to be put back."""
     if scope is None:
         return b"", True
     if response._body is None:
         length = response.headers.get("content-length", "")
         if scope == Scope.START or not (length.isascii() and length.isdigit() and int(length) <= limit):
             return b"", False
+        if can_put_back(response):
+            return look(response, limit), True
     content: bytes = response.data
     return content[:limit], len(content) <= limit
 

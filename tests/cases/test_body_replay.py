@@ -1,0 +1,228 @@
+"""A request that is sent again is the same request, with the whole body, or it is not sent: B109, B110, B113."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perdure import Retry
+from perdure.testing import no_waits
+from tests.cases.http_sessions import Ask, Got, clients, dependency, is_async, play
+from tests.integration import wire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _waits() -> Iterator[None]:
+    with no_waits():
+        yield
+
+
+PART = b"the part to send"
+LENGTH = {"Content-Length": str(len(PART))}  # some clients count a file from its very start
+BUSY = wire.answer(429, body=b"busy")
+OK = wire.answer(body=b"ok")
+
+
+class Chunks:
+    """Can be iterated over as often as need be."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from (PART[:4], PART[4:])
+
+
+class AsyncChunks:
+    """The same for async clients."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in Chunks():
+            yield part
+
+
+def at_part(file: Any) -> Any:
+    """Write into a file, and let it stand where the part begins."""
+    file.write(b"head|" + PART)
+    file.seek(5)
+    return file
+
+
+def opened(path: Path) -> Any:
+    path.write_bytes(b"head|" + PART)
+    file = path.open("rb")
+    file.seek(5)
+    return file
+
+
+def unbuffered(path: Path) -> Any:
+    path.write_bytes(b"head|" + PART)
+    file = path.open("rb", buffering=0)
+    file.seek(5)
+    return file
+
+
+FILES: dict[str, Callable[[Path], Any]] = {
+    "bytes in memory": lambda _: at_part(io.BytesIO()),
+    "opened rb": opened,
+    "unbuffered": unbuffered,
+    "temporary": lambda _: at_part(tempfile.TemporaryFile()),
+    "named temporary": lambda _: at_part(tempfile.NamedTemporaryFile()),
+    "spooled": lambda _: at_part(tempfile.SpooledTemporaryFile(max_size=100)),
+    "spooled to disk": lambda _: at_part(tempfile.SpooledTemporaryFile(max_size=2)),
+}
+AS_BYTES = {"bytes": PART, "text": PART.decode(), "list": [PART[:4], PART[4:]], "chunks": Chunks()}
+FILE_CLIENTS = ("httpx", "httpx2", "requests", "urllib3", "aiohttp")
+
+
+@clients(*FILE_CLIENTS)
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("make", [Retry, dependency], ids=["retry", "dependency"])
+def test_b109_a_file_is_sent_from_where_it_stood(client: str, kind: str, make: Any, tmp_path: Path) -> None:
+    with FILES[kind](tmp_path / "file") as file:
+        with wire.serve(BUSY, wire.close(), wire.answer(503), OK) as server:
+            body = file.file if client == "aiohttp" and kind == "named temporary" else file  # it takes no wrapper
+            played = play(client, make(), Ask(server.url, "PUT", body, LENGTH))
+    assert played.statuses == [200]
+    assert [request.body for request in server.requests] == [PART] * 4
+
+
+@pytest.mark.filterwarnings("ignore:Requests has determined the content-length")
+@clients("requests", "urllib3", "aiohttp")
+def test_b109_a_text_file(client: str, tmp_path: Path) -> None:
+    """Its places are no counts of bytes; they are given back as they were taken."""
+    path = tmp_path / "text"
+    path.write_bytes(b"head|" + PART)
+    with path.open() as file:
+        file.read(5)
+        with wire.serve(BUSY, BUSY, OK) as server:
+            played = play(client, Retry(), Ask(server.url, "PUT", file, LENGTH))
+    assert played.statuses == [200]
+    assert [request.body for request in server.requests] == [PART] * 3
+
+
+@clients()
+@pytest.mark.parametrize("kind", AS_BYTES)
+def test_b109_what_can_be_read_again_is(client: str, kind: str) -> None:
+    body: Any = AS_BYTES[kind]
+    if kind in {"list", "chunks"} and is_async(client):
+        body = AsyncChunks()
+    if kind == "list" and client == "requests":
+        pytest.skip("requests takes a list for the fields of a form")
+    with wire.serve(BUSY, wire.close(), OK) as server:
+        played = play(client, Retry(), Ask(server.url, "PUT", body))
+    if isinstance(played.ends[0], Got) and played.ends[0].status == 429:
+        # aiohttp begins to iterate before anyone can ask what it iterates over: not sent again, and not cut.
+        assert client == "aiohttp"
+        assert [request.body for request in server.requests] == [PART]
+    else:
+        assert played.statuses == [200]
+        assert [request.body for request in server.requests] == [PART] * 3
+
+
+def generator() -> Iterator[bytes]:
+    yield from Chunks()
+
+
+async def async_generator() -> AsyncIterator[bytes]:
+    for part in Chunks():
+        yield part
+
+
+class Pipe:
+    """Can be read once, and says so."""
+
+    def __init__(self) -> None:
+        self._file = io.BytesIO(PART)
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while chunk := self.read(4):
+            yield chunk
+
+
+def once(client: str, kind: str) -> Any:
+    if is_async(client):
+        return async_generator()
+    return generator() if kind == "generator" else Pipe()
+
+
+@clients()
+@pytest.mark.parametrize("kind", ["generator", "pipe"])
+@pytest.mark.parametrize("make", [Retry, dependency], ids=["retry", "dependency"])
+@pytest.mark.parametrize("step", [BUSY, wire.close()], ids=["answered", "lost"])
+def test_b109_what_can_be_sent_once_is(client: str, kind: str, make: Any, step: wire.Step) -> None:
+    """The original end comes out, with a note where it is an error."""
+    with wire.serve(step, OK) as server:
+        played = play(client, make(), Ask(server.url, "PUT", once(client, kind)))
+    assert [request.body for request in server.requests] == [PART]
+    end = played.ends[0]
+    if isinstance(end, Got):
+        assert (end.status, end.body) == (429, b"busy")
+    else:
+        assert "already started" in " ".join(end.__notes__)
+
+
+@clients(*FILE_CLIENTS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+def test_b110_a_redirect_takes_the_whole_body_or_none(client: str, status: int, method: str) -> None:
+    """urllib3#5181: an empty body under the same method, and a 200. Only a GET goes without its body."""
+    if (client, status, method) == ("requests", 301, "PUT"):
+        pytest.skip("requests repeats the method without a body by itself")
+    file = at_part(io.BytesIO())
+    with wire.serve(BUSY, wire.redirect("/there", status), BUSY, OK) as server:
+        played = play(client, dependency(), Ask(server.url, method, file, LENGTH))
+    assert played.statuses == [200]
+    there = [request for request in server.requests if request.target == "/there"]
+    assert len(there) == 2
+    for request in server.requests:
+        assert request.body == (b"" if request.method == "GET" else PART)
+    if status in {307, 308}:
+        assert {request.method for request in there} == {method}
+    if status == 303:
+        assert {request.method for request in there} == {"GET"}
+
+
+@clients()
+@pytest.mark.parametrize("status", [307, 308])
+def test_b110_a_redirect_of_what_was_sent_already_is_an_error(client: str, status: int) -> None:
+    with wire.serve(wire.redirect("/there", status), OK) as server:
+        played = play(client, dependency(), Ask(server.url, "PUT", once(client, "generator")))
+    assert isinstance(played.ends[0], Exception)
+    assert [request.body for request in server.requests if request.target == "/there"] in ([], [PART])
+
+
+@clients()
+def test_b110_a_303_goes_without_what_was_sent_already(client: str) -> None:
+    with wire.serve(wire.redirect("/there", 303), BUSY, OK) as server:
+        played = play(client, dependency(), Ask(server.url, "POST", once(client, "generator")))
+    assert played.statuses == [200]
+    assert [(request.method, request.body) for request in server.requests] == [
+        ("POST", PART),
+        ("GET", b""),
+        ("GET", b""),
+    ]
+
+
+@clients()
+def test_b113_what_a_user_gave_is_left_as_it_was(client: str) -> None:
+    headers, body = {"X-One": "1", "Content-Type": "application/json"}, b'{"a": 1}'
+    with wire.serve(BUSY, wire.close(), OK) as server:
+        played = play(client, Retry(), *[Ask(server.url, "PUT", body, headers)] * 2, announce=True)
+    assert played.statuses == [200, 200]
+    assert headers == {"X-One": "1", "Content-Type": "application/json"}
+    assert {request.body for request in server.requests} == {body}
+    said = [
+        sorted((name.lower(), value) for name, value in request.raw if name.lower() != "x-attempt")
+        for request in server.requests
+    ]
+    assert said[1:] == said[:-1]
+    assert [request.headers["x-attempt"] for request in server.requests] == ["1", "2", "3", "1"]
