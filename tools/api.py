@@ -63,9 +63,19 @@ def render() -> str:
 def public_modules() -> list[ModuleType]:
     """Give the modules that users import, the shallowest first."""
     names = [module.name for module in pkgutil.walk_packages(perdure.__path__, "perdure.")]
-    modules = [perdure, *(importlib.import_module(name) for name in names if _is_public(name))]
+    modules = [perdure, *filter(None, (_loaded(name) for name in names if _is_public(name)))]
     found = [module for module in modules if hasattr(module, "__all__")]
     return sorted(found, key=lambda module: (module.__name__.count("."), module.__name__))
+
+
+def _loaded(name: str) -> ModuleType | None:
+    """Load a module; None for that of a client which is not installed here: niquests never is, beside urllib3."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("perdure"):
+            raise
+        return None
 
 
 def _is_public(name: str) -> bool:

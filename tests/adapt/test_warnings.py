@@ -39,3 +39,10 @@ def test_an_adapted_client_is_not_warned_of(way: str, recwarn: pytest.WarningsRe
         perdure.adapt(manager)
         WAYS[way](Retry(deadline=None), manager.request)
     assert not recwarn.list
+
+
+def test_the_engine_and_the_adapters_know_the_same_clients() -> None:
+    from perdure.adapt import known
+    from perdure.engine import clients
+
+    assert set(known._ADAPTERS) == clients.PACKAGES

@@ -19,7 +19,6 @@ import httpx2
 import pytest
 import requests
 import trio
-import urllib3
 
 import perdure
 from perdure import Dependency
@@ -28,6 +27,7 @@ from perdure.integrations import requests as for_requests
 from perdure.integrations import urllib3 as for_urllib3
 
 if TYPE_CHECKING:
+    import urllib3
     from collections.abc import Awaitable, Callable
 
 SYNC = ("httpx", "httpx2", "requests", "urllib3")
@@ -147,9 +147,7 @@ def opened(
         session.mount("http://", for_requests.Adapter(policy, inner, **options))
 
         def by_requests(ask: Ask) -> Got:
-            got = session.request(
-                ask.method, ask.url, data=ask.body, headers=ask.headers, timeout=timeout
-            )
+            got = session.request(ask.method, ask.url, data=ask.body, headers=ask.headers, timeout=timeout)
             return Got(got.status_code, got.content, perdure.attempts_of(got), got)
 
         return Session(by_requests, lambda: _taken(inner.poolmanager))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.cases.http_sessions import Ask, Got, clients, dependency, is_async, p
 from tests.integration import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
@@ -71,10 +71,10 @@ FILES: dict[str, Callable[[Path], Any]] = {
     "bytes in memory": lambda _: at_part(io.BytesIO()),
     "opened rb": opened,
     "unbuffered": unbuffered,
-    "temporary": lambda _: at_part(tempfile.TemporaryFile()),
-    "named temporary": lambda _: at_part(tempfile.NamedTemporaryFile()),
-    "spooled": lambda _: at_part(tempfile.SpooledTemporaryFile(max_size=100)),
-    "spooled to disk": lambda _: at_part(tempfile.SpooledTemporaryFile(max_size=2)),
+    "temporary": lambda _: at_part(tempfile.TemporaryFile()),  # noqa: SIM115 - the test closes it; and below
+    "named temporary": lambda _: at_part(tempfile.NamedTemporaryFile()),  # noqa: SIM115
+    "spooled": lambda _: at_part(tempfile.SpooledTemporaryFile(max_size=100)),  # noqa: SIM115
+    "spooled to disk": lambda _: at_part(tempfile.SpooledTemporaryFile(max_size=2)),  # noqa: SIM115
 }
 AS_BYTES = {"bytes": PART, "text": PART.decode(), "list": [PART[:4], PART[4:]], "chunks": Chunks()}
 FILE_CLIENTS = ("httpx", "httpx2", "requests", "urllib3", "aiohttp")
@@ -86,7 +86,9 @@ FILE_CLIENTS = ("httpx", "httpx2", "requests", "urllib3", "aiohttp")
 def test_b109_a_file_is_sent_from_where_it_stood(client: str, kind: str, make: Any, tmp_path: Path) -> None:
     with FILES[kind](tmp_path / "file") as file:
         with wire.serve(BUSY, wire.close(), wire.answer(503), OK) as server:
-            body = file.file if client == "aiohttp" and kind == "named temporary" else file  # it takes no wrapper
+            body = (
+                file.file if client == "aiohttp" and kind == "named temporary" else file
+            )  # it takes no wrapper
             played = play(client, make(), Ask(server.url, "PUT", body, LENGTH))
     assert played.statuses == [200]
     assert [request.body for request in server.requests] == [PART] * 4

@@ -103,7 +103,9 @@ def test_b115_after_calls_that_ended_at_the_first_failure(client: str, policy: R
 @clients()
 def test_b115_after_timeouts(client: str) -> None:
     steps = [wire.hang(), wire.hang_in_body(), wire.answer(body=b"ok")]
-    policy = Retry(attempt_timeout=0.1) if client == "aiohttp" else Retry()  # its timeouts are those of a call
+    policy = (
+        Retry(attempt_timeout=0.1) if client == "aiohttp" else Retry()
+    )  # its timeouts are those of a call
     with wire.serve(*steps) as server:
         timeout = 5 if client == "aiohttp" else 0.1
         played = play(client, policy, Ask(server.url), Ask(server.url), whole=True, timeout=timeout)
@@ -181,6 +183,6 @@ def test_b116_a_response_knows_its_request(client: str) -> None:
         if client == "urllib3":
             assert response.status >= 400
             continue
-        with pytest.raises(Exception, match="404|503") as caught:
+        with pytest.raises(Exception, match=r"404|503") as caught:
             response.raise_for_status()
         assert not isinstance(caught.value, RuntimeError)

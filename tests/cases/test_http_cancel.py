@@ -31,7 +31,9 @@ pytestmark = [
 ]
 
 
-async def cancelled(client: str, work: Callable[[], Awaitable[Any]], when: Callable[[], Awaitable[Any]]) -> None:
+async def cancelled(
+    client: str, work: Callable[[], Awaitable[Any]], when: Callable[[], Awaitable[Any]]
+) -> None:
     """Begin the work and cancel it when the time has come; it must end as cancelled."""
     if client.endswith("trio"):
         ends: list[Any] = []
@@ -129,7 +131,10 @@ class Waits:
         """Wait for it; the decision is told in the same step as the task goes on to close and to sleep."""
         await self._event.wait()
         for _ in range(20):
-            await (trio.lowlevel.checkpoint() if self._is_trio else asyncio.sleep(0))
+            if self._is_trio:
+                await trio.lowlevel.checkpoint()
+            else:
+                await asyncio.sleep(0)
 
 
 @clients(*ASYNC)

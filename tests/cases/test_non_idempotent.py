@@ -177,7 +177,10 @@ def test_b105_a_call_that_goes_on_in_another_process_has_its_key(client: str, tm
         for _ in range(2):
             with ClientStore(tmp_path / "keys") as store, perdure.integrations.override(operation="order-17"):
                 play(
-                    client, Retry(attempts=1), Ask(server.url, "POST", b"order"), idempotency=Keys(store=store)
+                    client,
+                    Retry(attempts=1),
+                    Ask(server.url, "POST", b"order"),
+                    idempotency=Keys(store=store),
                 )
     first, second = [request.headers["idempotency-key"] for request in server.requests]
     assert first == second

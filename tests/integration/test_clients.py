@@ -315,7 +315,9 @@ def test_a_permanent_answer_is_a_success_for_the_breaker(client: Client) -> None
 
 
 @each()
-def test_a_key_function_gets_the_request_and_may_give_none(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_function_gets_the_request_and_may_give_none(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     def region(request: Any) -> Any:
         return "read" if request.method == "GET" else None
 

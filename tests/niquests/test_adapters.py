@@ -146,6 +146,18 @@ def test_a_session_that_was_closed_and_is_used_again_still_goes_by_the_policy() 
     assert (answer.status_code, len(perdure.attempts_of(answer))) == (200, 1)
 
 
+# Challenges
+
+CHALLENGE = {"WWW-Authenticate": 'Digest realm="r", nonce="n", qop="auth"'}
+
+
+def test_the_answer_to_a_challenge_goes_by_the_policy() -> None:
+    with wire.serve(wire.answer(401, CHALLENGE), wire.answer(503), wire.answer(200)) as server:
+        with opened() as client:
+            answer = client.get(server.url, auth=niquests.auth.HTTPDigestAuth("me", "secret"))
+    assert (answer.status_code, len(perdure.attempts_of(answer))) == (200, 1)
+
+
 # Timeouts
 
 

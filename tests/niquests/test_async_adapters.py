@@ -75,6 +75,16 @@ def test_a_session_that_was_closed_and_is_used_again_still_goes_by_the_policy() 
     assert (answer.status_code, len(perdure.attempts_of(answer))) == (200, 1)
 
 
+def test_the_answer_to_a_challenge_goes_by_the_policy() -> None:
+    async def use(client: Any) -> Any:
+        return await client.get(server.url, auth=niquests.auth.AsyncHTTPDigestAuth("me", "secret"))
+
+    challenge = {"WWW-Authenticate": 'Digest realm="r", nonce="n", qop="auth"'}
+    with wire.serve(wire.answer(401, challenge), wire.answer(503), wire.answer(200)) as server:
+        answer = run(use)
+    assert (answer.status_code, len(perdure.attempts_of(answer))) == (200, 1)
+
+
 # Streams
 
 TEXT = b"what is looked at is still there " * 100

@@ -37,7 +37,10 @@ def knows(client: Any) -> bool:
 
 
 def without_retries(client: Any) -> Any:
-    """A Router is changed in place; of a function comes a partial, as there is no place to change."""
+    """A Router is changed in place; of a function comes a partial.
+
+    A number that was set for the whole process (``litellm.num_retries``) outranks what a call says, so it is unset.
+    """
     if isinstance(client, ModuleType):
         raise TypeError("its functions take it from each call: adapt the function, or a Router")
     if _is_call(client):

@@ -43,10 +43,10 @@ class _Rejects:
     rule: Rule
 
     def __call__(self, result: object) -> bool:
-        fault = self.fault(result)
+        fault = self.__perdure_fault__(result)
         return fault is not None and fault.kind in RETRIED
 
-    def fault(self, result: object) -> Fault | None:
+    def __perdure_fault__(self, result: object) -> Fault | None:
         """What the rule sees in a result; None where it sees no failure, or the result is no answer."""
         reply = _reply_of(result)
         return None if reply is None else self.rule(reply)

@@ -11,7 +11,7 @@ from perdure.core.decide import Again, Stop
 from perdure.engine import admission, ambient, attempts, ending, logs, queueing, responses, spending, telling
 from perdure.engine.attempts import Passage
 from perdure.engine.hosts import host_of
-from perdure.engine.run import Run, said_of, text_of
+from perdure.engine.run import REJECTED, Run, text_of
 from perdure.engine.trail import Trail
 from perdure.errors import DeadlineExceeded, ResultRejected
 from perdure.faults import Fault, FaultKind
@@ -189,7 +189,7 @@ class GuardedRun(Run):
     def _judge(self, error: Exception, fault: Fault, now: float, *, marked: bool) -> Again | Stop:
         wanted = self._wants(error, fault, marked=marked)
         if isinstance(error, ResultRejected):
-            self._report_rejected(error, now)
+            self._report_rejected(error, fault, now)
         elif isinstance(error, DeadlineExceeded) and self.is_out_of_time():
             self._cut_by_total()
         else:
@@ -214,9 +214,9 @@ class GuardedRun(Run):
         total, began = self.total, passage.began
         return total is not None and began is not None and self.is_out_of_time() and now - began >= total / 2
 
-    def _report_rejected(self, rejected: ResultRejected, now: float) -> None:
+    def _report_rejected(self, rejected: ResultRejected, said: Fault, now: float) -> None:
         """A result is an answer, also one that ``reject=`` refuses; but a response may say that it is a failure."""
-        fault = said_of(self.policy.reject, rejected.result) or fault_of_response(rejected.result)
+        fault = fault_of_response(rejected.result) if said is REJECTED else said
         if fault is None:
             self.report(Signal.ANSWER, now)
         else:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _STALE, _AMBIGUOUS = FaultKind.STALE, FaultKind.AMBIGUOUS
 _TRANSIENT, _THROTTLED = FaultKind.TRANSIENT, FaultKind.THROTTLED
 _GROUP: type[Exception] = ExceptionGroup
-_REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
+REJECTED = Fault(FaultKind.TRANSIENT, None, "the result was rejected")
 _NONE: list[RawRecord] = []  # never changed: a run that has records has a list of its own
 KEPT = 100
 """So many records are kept: the first tenth, and the last of the rest."""
@@ -347,7 +347,7 @@ class Run:
         """A rejected result: False to go on, or to raise ``error`` where ``stop`` is set; True to return it."""
         error: Exception = ResultRejected(value)
         now = clock.monotonic()
-        fault = said_of(self.policy.reject, value) or _REJECTED
+        fault = said_of(self.policy.reject, value) or REJECTED
         decision = self._judge(error, fault, now, marked=False)
         if isinstance(decision, Again):
             self._goes_on(error, fault, decision, now)
@@ -363,7 +363,7 @@ class Run:
 
 def said_of(reject: object, value: object) -> Fault | None:
     """What a rule of ``perdure.content`` takes a rejected result for; other predicates do not say."""
-    say = getattr(reject, "fault", None)
+    say = getattr(reject, "__perdure_fault__", None)
     if say is None:
         return None
     found = hooks.ask(say, "reject=", value)

@@ -60,6 +60,7 @@ class AsyncBase(Common):
     async def _attempt(self, exchange: Exchange) -> Any:
         sending, request = self._begin(exchange), exchange.request
         response = await self._wrapped.send(request, **sending)
+        response.connection = self  # by which what answers a challenge sends again
         if is_cut(getattr(response.raw, "_original_response", None)):
             await _close(response)
             raise self._cut(request)

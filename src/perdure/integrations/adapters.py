@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.again import can_put_back, look
-from perdure.integrations.answers import Scope, is_cut
+from perdure.integrations.answers import Scope, is_cut, length_of
 from perdure.integrations.bodies import PLAIN, once_of, source_of
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import Lines
@@ -156,6 +156,7 @@ class Base(Common):
     def _attempt(self, exchange: Exchange) -> Any:
         sending, request = self._begin(exchange), exchange.request
         response = self._wrapped.send(request, **sending)
+        response.connection = self  # by which what answers a challenge, such as HTTPDigestAuth, sends again
         if is_cut(getattr(response.raw, "_original_response", None)):
             response.close()
             raise self._cut(request)
@@ -199,8 +200,8 @@ def is_read(response: Any) -> bool:
 
 def is_short(response: Any, limit: int) -> bool:
     """Whether the answer says that its body has no more bytes than may be looked at."""
-    length = response.headers.get("content-length", "")
-    return length.isascii() and length.isdigit() and len(length) <= 18 and int(length) <= limit
+    length = length_of(response.headers.get("content-length"))
+    return length is not None and length <= limit
 
 
 def start_of_body(response: Any, limit: int) -> tuple[bytes, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from functools import cache
 
-from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.kinds import RETRIED, Fault, FaultKind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from perdure.integrations.options import Options
     from perdure.policies import Retry
 
-__all__ = ["LOOKS", "Judge", "Scope", "is_cut"]
+__all__ = ["LOOKS", "Judge", "Scope", "is_cut", "length_of"]
 
 LOOKS = 100
 """So often a rule is asked whether the start of a body is enough: a server may send it byte by byte."""
 
-_RETRIED = frozenset({FaultKind.TRANSIENT, FaultKind.THROTTLED, FaultKind.AMBIGUOUS})
 _BY_MORE = frozenset({400, 401, 403, 407, 409, 413, 507})
 """Statuses that headers or the body may turn into another failure than the status alone says."""
 
@@ -34,7 +33,7 @@ class Scope:
 def _watched() -> frozenset[int]:
     from perdure.faults.http import fault_of_status
 
-    doubtful = {status for status in range(400, 600) if fault_of_status(status).kind in _RETRIED}
+    doubtful = {status for status in range(400, 600) if fault_of_status(status).kind in RETRIED}
     return frozenset(doubtful | _BY_MORE)
 
 
@@ -81,7 +80,7 @@ class Judge:
         """What a failure the answer is; None for one that goes to the caller as it is."""
         if status >= 400:
             found = self._by_status(status, headers, method, body or None)
-            if self._chooses or found.kind in _RETRIED:
+            if self._chooses or found.kind in RETRIED:
                 return found
             if found.kind is FaultKind.STALE and self._refreshes:
                 return found
@@ -106,13 +105,20 @@ class Judge:
         return None if self._validate is None or status >= 400 else _validated(self._validate, reply)
 
 
+def length_of(field: str | None) -> int | None:
+    """The bytes that a ``Content-Length`` announces; None where it announces none, or is no number."""
+    if field is None or not (field.isascii() and field.isdigit()):
+        return None
+    return int(field) if len(field) <= 18 else 10**18  # int() refuses thousands of digits
+
+
 def is_cut(original: Any) -> bool:
     """Whether the connection ended inside the headers: http.client takes that for an answer with an empty body.
 
     ``original`` is the answer of http.client. What it could not read as a header is its payload, which ends with a
     line where the server only wrote a bad header. A cut between two headers, or in a value, cannot be told.
     """
-    message = getattr(original, "msg", None)
+    message: Any = getattr(original, "msg", None)
     if not getattr(message, "defects", None):
         return False
     rest = message.get_payload()

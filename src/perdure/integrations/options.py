@@ -140,6 +140,13 @@ class Override:
             value = getattr(self, name)
             if value is not UNSET and value is not None and not isinstance(value, kind):
                 raise refuse(name, f"must be a {kind.__name__}, or None", value)
+        for name in ("content", "validate"):
+            if (value := getattr(self, name)) is not UNSET and value is not None:
+                check_callable(name, value)
+        if self.raise_on_exhausted is not UNSET:
+            check_flag("raise_on_exhausted", self.raise_on_exhausted)
+        if self.key is not UNSET and self.key.__hash__ is None:
+            raise refuse("key", "must be a value that can be hashed, or a function of the request", self.key)
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | Override) -> Override:

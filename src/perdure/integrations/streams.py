@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perdure.integrations.answers import LOOKS, Scope
+from perdure.integrations.answers import LOOKS, Scope, length_of
 from perdure.integrations.bodies import PLAIN, START, Source, source_of
 from perdure.integrations.decoding import unpacked
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from perdure.integrations.answers import Judge
 
 __all__ = ["Seen", "achained", "aonce", "bytes_of", "chained", "copy_of", "is_long", "once", "source"]
+
 
 class Seen:
     """The part of a body that was looked at."""
@@ -53,8 +54,8 @@ def is_long(response: Any, limit: int) -> bool:
     """Whether it is a failure with a body that nobody would look at in part: it is left to the caller unread."""
     if response.status_code < 400:
         return False
-    length = _field(response, b"content-length") or ""
-    return length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limit)
+    length = length_of(_field(response, b"content-length"))
+    return length is not None and length > limit
 
 
 def copy_of(raw: bytes, response: Any, limit: int) -> bytes:

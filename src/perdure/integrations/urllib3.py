@@ -16,7 +16,7 @@ from urllib3.util.request import set_file_position
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.again import can_put_back, look
-from perdure.integrations.answers import Scope, is_cut
+from perdure.integrations.answers import Scope, is_cut, length_of
 from perdure.integrations.bodies import Source, once_of, source_of
 from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
 from perdure.integrations.lines import Lines
@@ -245,8 +245,8 @@ def _peek(response: Any, limit: int, scope: str | None) -> tuple[bytes, bool]:
     if scope is None:
         return b"", True
     if response._body is None:
-        length = response.headers.get("content-length", "")
-        if scope == Scope.START or not (length.isascii() and length.isdigit() and int(length) <= limit):
+        length = length_of(response.headers.get("content-length"))
+        if scope == Scope.START or length is None or length > limit:
             return b"", False
         if can_put_back(response):
             return look(response, limit), True
