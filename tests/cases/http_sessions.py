@@ -27,8 +27,9 @@ from perdure.integrations import requests as for_requests
 from perdure.integrations import urllib3 as for_urllib3
 
 if TYPE_CHECKING:
-    import urllib3
     from collections.abc import Awaitable, Callable
+
+    import urllib3
 
 SYNC = ("httpx", "httpx2", "requests", "urllib3")
 ASYNC = ("httpx-asyncio", "httpx-trio", "httpx2-asyncio", "httpx2-trio", "aiohttp")

@@ -14,8 +14,7 @@ from tests.cases.http_sessions import Ask, Got, clients, dependency, is_async, p
 from tests.integration import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
 

@@ -115,9 +115,8 @@ class Middleware:
     async def _attempt(self, exchange: Exchange) -> Any:
         exchange.begin_attempt()
         request, (handler, headers) = exchange.request, exchange.before
-        if (
-            exchange.number > 1
-        ):  # a copy: nothing an attempt did to it is in the next one, and hedges run side by side
+        if exchange.number > 1:
+            # A copy: nothing an attempt did to it is in the next one, and hedges run side by side.
             request = copy(request)
             request.headers = headers.copy()
             vars(request)["_ClientRequest__writer"] = None
