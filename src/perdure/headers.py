@@ -41,13 +41,9 @@ LONGEST = 3e8
 _SECONDS_SINCE_1970, _MILLISECONDS_SINCE_1970 = 1e9, 1e12  # numbers above are such
 _TOO_LONG = 256  # characters; no sender means this, and a float holds as many digits
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# ASCII only: float() and fromisoformat() take much that senders do not mean, such as "inf", "1_0" and weeks.
+# ASCII only: float() takes much that senders do not mean, such as "inf" and "1_0".
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _GRPC = re.compile(r"([0-9]{1,8})([numSMH])")
-_MOMENT = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}):([0-9]{2})"
-    r"(?:(\.[0-9]{1,6})[0-9]*)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
-)
 # gRPC's units, finest first: so many of it in so many seconds.
 _UNITS = {"n": (10**9, 1), "u": (10**6, 1), "m": (1000, 1), "S": (1, 1), "M": (1, 60), "H": (1, 3600)}
 _EIGHT_DIGITS = 99_999_999
@@ -168,18 +164,10 @@ def _from_unix(text: str) -> float | None:
 
 
 def _from_iso(text: str) -> float | None:
-    match = _MOMENT.fullmatch(text)
-    if match is None:
-        return None
-    from datetime import datetime
+    from perdure.faults.delays import moment
 
-    date, minute, second, fraction, zone = match.groups("")
-    second = "59" if second == "60" else second  # a leap second
-    try:
-        at = datetime.fromisoformat(f"{date}T{minute}:{second}{fraction}{zone.upper()}").timestamp()
-    except ValueError:  # February 30; a zone of 99 hours
-        return None
-    return at - clock.wall()
+    at = moment(text)
+    return None if at is None else at - clock.wall()
 
 
 def _from_milliseconds(text: str) -> float | None:

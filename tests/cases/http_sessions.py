@@ -98,7 +98,7 @@ def is_async(client: str) -> bool:
 
 def run(client: str, main: Callable[[], Awaitable[Any]]) -> Any:
     """Run a coroutine function on the loop of the client."""
-    return trio.run(main) if client.endswith("trio") else asyncio.run(main())  # type: ignore[arg-type]
+    return trio.run(main) if client.endswith("trio") else asyncio.run(main())
 
 
 def play(client: str, policy: Any, *asks: Ask, **options: Any) -> Played:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import requests
 
 import perdure
 from perdure import Retry
+from perdure.integrations import requests as for_requests
 from perdure.testing import no_waits
 from tests.cases.http_sessions import ALL, Ask, Got, Leave, clients, dependency, play
 from tests.integration import wire
@@ -91,13 +93,13 @@ ENDINGS = {
 
 
 @clients()
-@pytest.mark.parametrize("policy", ENDINGS.values(), ids=ENDINGS)
-def test_b115_after_calls_that_ended_at_the_first_failure(client: str, policy: Retry) -> None:
-    with wire.serve(*FAILURES.values(), wire.answer(body=b"ok")) as server:
-        played = play(client, policy, *[Ask(server.url)] * (len(FAILURES) + 1), whole=True)
-    assert played.taken == [0] * (len(FAILURES) + 1)
-    assert played.ends[-1].body == b"ok"
-    assert len(server.requests) == len(FAILURES) + 1
+def test_b115_after_calls_that_ended_at_the_first_failure(client: str) -> None:
+    for why, policy in ENDINGS.items():
+        with wire.serve(*FAILURES.values(), wire.answer(body=b"ok")) as server:
+            played = play(client, policy, *[Ask(server.url)] * (len(FAILURES) + 1), whole=True)
+        assert played.taken == [0] * (len(FAILURES) + 1), why
+        assert played.ends[-1].body == b"ok", why
+        assert len(server.requests) == len(FAILURES) + 1, why
 
 
 @clients()
@@ -113,25 +115,39 @@ def test_b115_after_timeouts(client: str) -> None:
 
 
 @clients()
-@pytest.mark.parametrize("part", ["validate", "content", "key", "reject"])
-def test_b115_after_a_users_function_that_raises(client: str, part: str) -> None:
+def test_b115_after_a_users_function_that_raises(client: str) -> None:
     """What it raises is logged, and the answer counts; out of `validate` it is the failure of an attempt."""
-    policy = Retry(reject=raising(RuntimeError)) if part == "reject" else dependency()
-    options = {} if part == "reject" else {part: raising(RuntimeError)}
-    with wire.serve(wire.answer(body=b"x" * LONG)) as server:
-        played = play(client, policy, Ask(server.url), Ask(server.url), **options)
-    assert (played.statuses, played.taken) == ([200, 200], [0, 0])
-    assert len(server.requests) == (3 if part == "validate" else 2)
+    for part, sent in (("validate", 3), ("content", 2), ("key", 2), ("reject", 2)):
+        policy = Retry(reject=raising(RuntimeError)) if part == "reject" else dependency()
+        options = {} if part == "reject" else {part: raising(RuntimeError)}
+        with wire.serve(wire.answer(body=b"x" * LONG)) as server:
+            played = play(client, policy, Ask(server.url), Ask(server.url), **options)
+        assert (played.statuses, played.taken) == ([200, 200], [0, 0]), part
+        assert len(server.requests) == sent, part
 
 
 @clients()
-@pytest.mark.parametrize("part", ["validate", "content", "key"])
-def test_b115_after_an_exit_in_a_users_function(client: str, part: str) -> None:
-    with wire.serve(wire.answer(body=b"x" * LONG)) as server:
-        played = play(client, dependency(), Ask(server.url), Ask(server.url), **{part: raising(Leave)})
-    assert played.taken == [0, 0]
-    assert type(played.ends[0]) is Leave
-    assert played.statuses[1] == 200
+def test_b115_after_an_exit_in_a_users_function(client: str) -> None:
+    for part in ("validate", "content", "key"):
+        with wire.serve(wire.answer(body=b"x" * LONG)) as server:
+            asks = [Ask(server.url), Ask(server.url)]
+            played = play(client, dependency(), *asks, **{part: raising(Leave)})
+        assert played.taken == [0, 0], part
+        assert type(played.ends[0]) is Leave, part
+        assert played.statuses[1] == 200, part
+
+
+@pytest.mark.parametrize("part", ["validate", "content"])
+def test_b115_after_an_exit_while_a_stream_is_looked_at(part: str) -> None:
+    """The session of requests has not read it, so nobody else would let go of it."""
+    inner = requests.adapters.HTTPAdapter(pool_maxsize=1, pool_block=True)
+    with wire.serve(wire.answer(body=b"x" * LONG)) as server, requests.Session() as session:
+        session.trust_env = False
+        session.mount("http://", for_requests.Adapter(Retry(), inner, **{part: raising(Leave)}))
+        with pytest.raises(Leave):
+            session.get(server.url, stream=True, timeout=5)
+        (pool,) = [inner.poolmanager.pools[key] for key in inner.poolmanager.pools.keys()]  # noqa: SIM118
+        assert pool.pool.qsize() == 1
 
 
 def raising(error: type[BaseException]) -> Callable[[Any], Any]:

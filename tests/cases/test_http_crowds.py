@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from perdure import Retry
 from perdure.testing import no_waits
 from tests.cases.http_sessions import ASYNC, SYNC, Ask, Got, aopened, clients, dependency, opened, run
 from tests.integration import wire
@@ -61,11 +60,10 @@ def right(number: int) -> tuple[int, bytes, list[str]]:
 
 
 @clients(*SYNC)
-@pytest.mark.parametrize("make", [Retry, dependency], ids=["retry", "dependency"])
-def test_fifty_threads_through_one_session(client: str, make: Any) -> None:
+def test_fifty_threads_through_one_session(client: str) -> None:
     flaky = Flaky()
     with wire.serve(wire.call(flaky)) as server, ExitStack() as stack:
-        session = opened(stack, client, make(), pool=POOL)
+        session = opened(stack, client, dependency(), pool=POOL, timeout=30)
         start = threading.Barrier(THREADS)
 
         def one(number: int) -> Got:
@@ -82,13 +80,12 @@ def test_fifty_threads_through_one_session(client: str, make: Any) -> None:
 
 
 @clients(*ASYNC)
-@pytest.mark.parametrize("make", [Retry, dependency], ids=["retry", "dependency"])
-def test_a_hundred_tasks_through_one_session(client: str, make: Any) -> None:
+def test_a_hundred_tasks_through_one_session(client: str) -> None:
     flaky, ends = Flaky(), dict[int, Got]()
 
     async def main(url: str) -> None:
         async with AsyncExitStack() as stack:
-            session = await aopened(stack, client, make(), pool=POOL, timeout=30)
+            session = await aopened(stack, client, dependency(), pool=POOL, timeout=30)
 
             async def one(number: int) -> None:
                 ends[number] = await session.send(Ask(url, "PUT", b"%d" % number))

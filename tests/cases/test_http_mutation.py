@@ -65,7 +65,7 @@ NOT_RENEWED = pytest.mark.xfail(
 @NOT_RENEWED
 @OF_HTTPX
 def test_b113_an_inner_transport_of_httpx_that_adds_headers(library: Any, integration: Any) -> None:
-    class Signing(library.HTTPTransport):  # type: ignore[misc, name-defined]
+    class Signing(library.HTTPTransport):
         def handle_request(self, request: Any) -> Any:
             secrets.append(request.headers.get("x-secret"))
             sign(request.headers)
@@ -84,7 +84,7 @@ def test_b113_an_inner_transport_of_httpx_that_adds_headers(library: Any, integr
 @OF_HTTPX
 @pytest.mark.parametrize("run", [asyncio.run, lambda made: trio.run(lambda: made)], ids=["asyncio", "trio"])
 def test_b113_an_async_inner_transport_that_adds_headers(library: Any, integration: Any, run: Any) -> None:
-    class Signing(library.AsyncHTTPTransport):  # type: ignore[misc, name-defined]
+    class Signing(library.AsyncHTTPTransport):
         async def handle_async_request(self, request: Any) -> Any:
             sign(request.headers)
             return await super().handle_async_request(request)
@@ -131,7 +131,7 @@ def test_b113_a_pool_of_urllib3_that_adds_headers() -> None:
     class Signing(urllib3.HTTPConnectionPool):
         def urlopen(self, method: str, url: str, body: Any = None, headers: Any = None, **given: Any) -> Any:
             headers.add("X-Trace", "hop")
-            return super().urlopen(method, url, body, headers, **given)  # type: ignore[call-overload]
+            return super().urlopen(method, url, body, headers, **given)
 
     manager = urllib3.PoolManager()
     manager.pool_classes_by_scheme = {**manager.pool_classes_by_scheme, "http": Signing}

@@ -9,6 +9,7 @@ import pytest
 
 from perdure import FaultKind
 from perdure.content import Reply, Rule, aws_batch, bigquery_insert, elasticsearch_bulk, odata, unfinished
+from perdure.faults.signal import Signal, signal_of
 
 T, R, A, S, P = (
     FaultKind.TRANSIENT,
@@ -135,3 +136,10 @@ def test_a_batch_without_failures_is_well(rule: Rule, document: Any) -> None:
 
 def test_an_error_status_says_it_all() -> None:
     assert elasticsearch_bulk(Reply.of(bulk(429), 503)) is None
+
+
+def test_an_entry_with_a_code_that_nobody_knows_is_no_sign_of_congestion() -> None:
+    fault = aws_batch(Reply.of(failed("QueueTimeoutExceeded", "Other")))
+    assert fault is not None
+    assert fault.why == 'HTTP 200, "QueueTimeoutExceeded" in 2 of 2 entries'
+    assert signal_of(RuntimeError(), fault, wanted=True) is Signal.FAILURE

@@ -10,6 +10,7 @@ import pytest
 from perdure import FaultKind
 from perdure.content import Reply, graphql, graphql_strict, json_rpc, s3, slack, soap
 from perdure.content import json as json_rule
+from perdure.faults.signal import Signal, signal_of
 
 T, R, A, S, P, N = (
     FaultKind.TRANSIENT,
@@ -242,6 +243,13 @@ def test_a_soap_fault_goes_by_whose_side_it_is_on(
         assert fault is not None
         assert fault.kind is kind
         assert "SOAP fault: " in fault.why
+
+
+def test_what_a_server_adds_to_a_soap_code_is_no_sign_of_congestion() -> None:
+    fault = soap(reply(SOAP_11.format("soap:Server.SessionTimeout")))
+    assert fault is not None
+    assert fault.why == 'HTTP 200, SOAP fault: "Server.SessionTimeout"'
+    assert signal_of(RuntimeError(), fault, wanted=True) is Signal.FAILURE
 
 
 def test_an_unknown_soap_fault_is_permanent_or_what_the_status_says() -> None:

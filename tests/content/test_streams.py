@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perdure import FaultKind
-from perdure.content import Reply, ndjson, sse
+from perdure.content import Reply, ndjson, sse, streams
+from perdure.content.words import kind_of
+from perdure.faults.documents import load
+from perdure.faults.signal import Signal, signal_of
 
 T, R, A, S, P = (
     FaultKind.TRANSIENT,
@@ -135,6 +138,74 @@ def test_wherever_the_bytes_are_cut_the_answer_is_the_same_or_not_yet_there(cut:
     fault = sse(start(part))
     assert (fault is not None) == sse.is_enough(part)
     assert fault is None or fault.kind is R
+
+
+LINES = ["\n", "\r", "\r\n", "data: {}", 'data: {"type": "ping"}', "event: error", "event: ping", ": data"]
+
+
+@given(st.lists(st.sampled_from([*LINES, "\ufeff"]), max_size=12).map("".join))
+@example("\ufeffdata: {}\n\n")
+@example("\n\n\ufeffdata: {}\n\n")
+@example("data: {}\r\n\r")
+@example("data: {}\r\n")
+def test_wherever_the_lines_end_enough_is_what_decides(text: str) -> None:
+    whole = streams._first_word(text, complete=False)
+    assert sse.is_enough(text.encode()) == (whole is not None)
+
+
+@pytest.mark.parametrize("comment", [b":\n\n", b": keepalive %09d\n\n", b":%d\r", b"retry: 100\n"])
+def test_comments_are_not_read_again_at_every_chunk(monkeypatch: pytest.MonkeyPatch, comment: bytes) -> None:
+    monkeypatch.setattr(streams, "_events", lambda *_, **__: pytest.fail("comments were read as events"))
+    body = b""
+    for number in range(2_000):
+        body += comment % number if b"%" in comment else comment
+        assert not sse.is_enough(body)
+
+
+@pytest.mark.parametrize("is_alike", [True, False])
+def test_an_event_that_decides_nothing_is_read_once_and_not_at_every_chunk(
+    monkeypatch: pytest.MonkeyPatch, is_alike: bool
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(streams, "load", lambda text: read.append(text) or load(text))
+    monkeypatch.setattr(streams, "_DULL", set())
+    body = event({"type": "message_start"}, "message_start")
+    for number in range(500):
+        body += event({"type": "ping", "at": 0 if is_alike else number}, "ping")
+        assert not sse.is_enough(body)
+        assert len(read) == (2 if is_alike else number + 2)
+    assert sse.is_enough(body + WORD)
+
+
+def test_what_is_kept_of_dull_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    dull = set[str]()
+    monkeypatch.setattr(streams, "_DULL", dull)
+    monkeypatch.setattr(streams, "_KEPT", 10)
+    for number in range(25):
+        assert not sse.is_enough(
+            event({"type": "ping", "at": number, "long": "x" * 300 * (number % 2)}, "ping")
+        )
+        assert len(dull) <= 10
+    assert max(map(len, dull)) < 200
+
+
+def test_a_code_that_nobody_knows_is_no_sign_of_congestion() -> None:
+    """It may be named after a timeout of the server's own sessions; known codes of timeouts count."""
+    for code, signal in (("session_timeout_policy", Signal.FAILURE), ("timeout_error", Signal.OVERLOAD)):
+        fault = sse(start(anthropic(code)))
+        assert fault is not None
+        assert fault.kind is A
+        assert code in fault.why
+        assert signal_of(RuntimeError(), fault, wanted=True) is signal
+
+
+@given(st.text())
+def test_no_server_finds_words_that_steer_the_breaker(code: str) -> None:
+    for words in (f"{code}_timeout", f"{code} timed out", f'timeout"{code}', f'"{code}timeout"'):
+        fault = sse(start(event({"error": {"type": words}})))
+        assert fault is not None
+        if kind_of(words) is None:
+            assert signal_of(RuntimeError(), fault, wanted=True) is Signal.FAILURE
 
 
 # -- lines of JSON -----------------------------------------------------------------------------------------

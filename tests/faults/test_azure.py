@@ -63,6 +63,7 @@ def answered(
         (401, None, S),
         (403, None, P),
         (449, None, T),
+        (449, "SomeTimeout", T),
         (503, "ServerBusy", R),
         (500, "OperationTimedOut", A),
         (500, "InternalError", A),
@@ -76,6 +77,16 @@ def test_an_answer_goes_by_its_code_and_its_status(status: int, code: str | None
     fault = classify(answered(status, code))
     assert fault.kind is kind
     assert fault.why.startswith(f"HTTP {status}")
+
+
+def test_a_code_that_nobody_knows_is_no_sign_of_congestion() -> None:
+    for status, code, signal in (
+        (449, "SomeTimeout", Signal.FAILURE),
+        (500, "ServerTimeout", Signal.OVERLOAD),
+    ):
+        error = answered(status, code)
+        assert code in classify(error).why
+        assert signal_of(error, classify(error), wanted=True) is signal
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from google.api_core import exceptions as api
 from google.genai import errors as genai
 
 from perdure.faults import Fault, FaultKind, classify
+from perdure.faults.websockets import fault_of_close
 
 T, R, A, S, P, N = (
     FaultKind.TRANSIENT,
@@ -226,10 +227,12 @@ def test_gemini_says_when_in_the_body(details: list[Any], kind: FaultKind, hint:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(1000, P), (1001, A), (1006, A), (1008, P), (1011, A), (1012, R), (1013, R)]
+    ("code", "kind"), [(1000, N), (1001, T), (1006, A), (1008, P), (1011, A), (1012, T), (1013, R), (4001, P)]
 )
 def test_a_live_session_ends_with_the_code_of_its_socket(code: int, kind: FaultKind) -> None:
-    assert classify(genai.APIError(code, "gone", None)).kind is kind
+    fault = classify(genai.APIError(code, "gone", None))
+    assert fault.kind is kind
+    assert fault == fault_of_close(code)
 
 
 def test_paid_work_is_not_begun_anew() -> None:

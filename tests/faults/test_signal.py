@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.faults import Fault, FaultKind
-from perdure.faults.signal import Signal, signal_of
+from perdure.faults.signal import Signal, quoted, signal_of
 
 T, R, A, S, P, N = (
     FaultKind.TRANSIENT,
@@ -57,3 +57,11 @@ def test_what_an_http_client_says_by_itself_is_no_answer_of_the_dependency(packa
 )
 def test_a_timeout_is_congestion(error: Exception, why: str, expected: str) -> None:
     assert signal_of(error, Fault(T, None, why), wanted=True) is Signal[expected]
+
+
+@pytest.mark.parametrize("word", ["timeout", "timed out", '"', '" timeout', 'timeout "', '"timed out"', ""])
+def test_a_quoted_word_of_a_server_says_nothing_to_a_breaker(word: str) -> None:
+    fault = Fault(A, None, f"HTTP 200, stream: {quoted(word)} in 1 of 2")
+    assert signal_of(made("shop"), fault, wanted=True) is Signal.FAILURE
+    beside = Fault(A, None, f"{quoted(word)} timed out")
+    assert signal_of(made("shop"), beside, wanted=True) is Signal.OVERLOAD

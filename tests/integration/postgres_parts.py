@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.integration import services
+
 psycopg = pytest.importorskip("psycopg")
 asyncpg = pytest.importorskip("asyncpg")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.integration.services import Address
 
 numbers = count()
 
@@ -83,6 +87,35 @@ def two_rows(table: str, session: Any) -> Iterator[str]:
     session.execute(f"delete from {table}; insert into {table} values (1), (2)")
     yield table
     session.execute("rollback")
+
+
+# -- fixtures, which a module of tests takes by their names -------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address() -> Address:
+    return services.postgres()
+
+
+@pytest.fixture(scope="module")
+def made_table(address: Address) -> Iterator[str]:
+    with own_table(address.url) as name:
+        yield name
+
+
+@pytest.fixture
+def other(address: Address) -> Iterator[Any]:
+    with session_on(address.url) as session:
+        yield session
+
+
+@pytest.fixture
+def table(made_table: str, other: Any) -> Iterator[str]:
+    with two_rows(made_table, other) as name:
+        yield name
+
+
+# -- other things ------------------------------------------------------------------------------------------
 
 
 @contextmanager

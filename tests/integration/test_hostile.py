@@ -8,16 +8,19 @@ import gzip
 import threading
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import httpx
 import pytest
 import requests
 import urllib3
+from requests.auth import HTTPDigestAuth
 
-from perdure import Dependency, Hedge, Retry, content
+from perdure import ConfigError, Dependency, FaultKind, Hedge, Retry, content, retry
 from perdure.idempotency import ClientStore, Keys
 from perdure.integrations import Options
+from perdure.integrations.aiohttp import Middleware
 from perdure.integrations.answers import LOOKS
-from perdure.integrations.httpx import AsyncTransport
+from perdure.integrations.httpx import AsyncTransport, Transport
 from perdure.integrations.requests import Adapter
 from perdure.integrations.urllib3 import PoolManager
 from perdure.testing import no_waits
@@ -125,7 +128,7 @@ def test_a_dependency_that_hedges_sends_what_may_be_sent_once_as_well(client: Cl
 
 @each(only=lambda client: not client.is_async)
 def test_a_call_that_is_given_up_leaves_no_cycles(client: Client) -> None:
-    """httpx leaves some of its own: as many as without perdure."""
+    """Those that httpx itself leaves are not counted."""
 
     def left(policy: Retry) -> int:
         with client.open(policy) as session:
@@ -157,7 +160,7 @@ def test_a_call_cancelled_while_its_key_is_written_gives_its_connection_back(
             super().settle(*given)
 
     async def main() -> None:
-        keys = Keys(store=Slow(tmp_path / "keys"))
+        keys = Keys(store=store)
         inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=1))
         transport = AsyncTransport(Retry(attempts=1), inner, idempotency=keys)
         async with httpx.AsyncClient(transport=transport, timeout=1) as session:
@@ -169,5 +172,66 @@ def test_a_call_cancelled_while_its_key_is_written_gives_its_connection_back(
             go_on.set()
             assert (await session.get(server.url)).status_code == status
 
-    with wire.serve(wire.answer(status, body=bytes(100_000))) as server:
+    with wire.serve(wire.answer(status, body=bytes(100_000))) as server, Slow(tmp_path / "keys") as store:
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("raises", [False, True], ids=["raise_for_status()", "raise_for_status=True"])
+def test_a_retry_around_an_aiohttp_call_does_not_multiply_with_it(*, raises: bool) -> None:
+    """B157. The error of aiohttp has no response by which this could be seen."""
+
+    async def main() -> int:
+        middleware = Middleware(Retry(attempts=3))
+        async with aiohttp.ClientSession(middlewares=[middleware], raise_for_status=raises) as session:
+
+            @retry(attempts=3)
+            async def fetch() -> None:
+                async with session.get(server.url) as response:
+                    response.raise_for_status()
+
+            with pytest.raises(aiohttp.ClientResponseError) as caught:
+                await fetch()
+            assert "had already given up on it" in " ".join(caught.value.__notes__)
+        return len(server.requests)
+
+    with wire.serve(wire.answer(503)) as server:
+        assert asyncio.run(main()) == 3
+
+
+def test_what_answers_a_challenge_sends_under_the_policy_as_well() -> None:
+    """`HTTPDigestAuth` of requests sends through what the first response names as its connection."""
+    challenge = wire.answer(401, {"WWW-Authenticate": 'Digest realm="r", nonce="n", qop="auth"'})
+    with wire.serve(challenge, wire.answer(503), wire.answer(body=b"ok")) as server:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.mount("http://", Adapter(Retry()))
+            assert session.get(server.url, auth=HTTPDigestAuth("user", "word")).content == b"ok"
+    assert len(server.requests) == 3
+
+
+@each()
+@pytest.mark.parametrize("option", ["content", "validate"])
+def test_a_function_may_say_the_kind_of_failure_alone(client: Client, option: str) -> None:
+    def busy(reply: content.Reply) -> FaultKind | None:
+        return FaultKind.THROTTLED if reply.body == b"busy" else None
+
+    with wire.serve(wire.answer(body=b"busy"), wire.answer(body=b"ok")) as server:
+        with client.open(Retry(), **{option: busy}, whole=True) as session:
+            answer = session.send("GET", server.url)
+    assert (answer.body, answer.attempts[0].fault.kind) == (b"ok", FaultKind.THROTTLED)
+
+
+@pytest.mark.parametrize("option", ["content", "validate", "key"])
+def test_a_function_that_nobody_would_await_is_refused(option: str) -> None:
+    async def never(_: object) -> bool:
+        raise AssertionError
+
+    with pytest.raises(ConfigError, match=f"{option} must be a plain function"):
+        Options(**{option: never})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [5, "retry", [1]])
+def test_what_one_request_says_is_a_mapping(given: object) -> None:
+    with httpx.Client(transport=Transport(Retry())) as session:
+        with pytest.raises(ConfigError, match="must be a mapping"):
+            session.get("http://127.0.0.1:1/", extensions={"perdure": given})

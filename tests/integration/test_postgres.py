@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perdure import FaultKind, classify
+from tests.integration import postgres_parts as parts
 from tests.integration import services
 from tests.integration.postgres_parts import (
-    own_table,
     role,
-    session_on,
-    two_rows,
     until,
     with_async_psycopg,
     with_asyncpg,
@@ -49,27 +47,7 @@ def ask(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(scope="module")
-def address() -> Address:
-    return services.postgres()
-
-
-@pytest.fixture(scope="module")
-def made_table(address: Address) -> Iterator[str]:
-    with own_table(address.url) as name:
-        yield name
-
-
-@pytest.fixture
-def other(address: Address) -> Iterator[Any]:
-    with session_on(address.url) as session:
-        yield session
-
-
-@pytest.fixture
-def table(made_table: str, other: Any) -> Iterator[str]:
-    with two_rows(made_table, other) as name:
-        yield name
+address, made_table, other, table = parts.address, parts.made_table, parts.other, parts.table
 
 
 # -- statements ------------------------------------------------------------------------------------------

@@ -11,40 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import perdure
-from tests.integration import services
-from tests.integration.postgres_parts import own_table, session_on, two_rows
+from tests.integration import postgres_parts as parts
 from tests.integration.relay import cut_at
 
 psycopg = pytest.importorskip("psycopg")
 asyncpg = pytest.importorskip("asyncpg")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.integration.services import Address
 
 
-@pytest.fixture(scope="module")
-def address() -> Address:
-    return services.postgres()
-
-
-@pytest.fixture(scope="module")
-def made_table(address: Address) -> Iterator[str]:
-    with own_table(address.url) as name:
-        yield name
-
-
-@pytest.fixture
-def other(address: Address) -> Iterator[Any]:
-    with session_on(address.url) as session:
-        yield session
-
-
-@pytest.fixture
-def table(made_table: str, other: Any) -> Iterator[str]:
-    with two_rows(made_table, other) as name:
-        yield name
+address, made_table, other, table = parts.address, parts.made_table, parts.other, parts.table
 
 
 def test_two_transfers_that_deadlock_both_succeed_when_retried(address: Address, table: str) -> None:

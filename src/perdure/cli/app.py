@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Lazy", "cli", "invoke"]
+__all__ = ["Lazy", "cli", "invoke", "without_reader"]
 
 COMMANDS = {
     "run": ("perdure.cli.run", "run", "Run a command, and run it again while that is worth it."),
@@ -107,7 +107,7 @@ def invoke(arguments: Sequence[str] | None) -> int:
 def _failed(error: Exception) -> int:
     """Perdure itself failed."""
     if isinstance(error, OSError) and error.errno == errno.EPIPE:
-        return _without_reader()
+        return without_reader()
     if os.environ.get("PERDURE_DEBUG"):
         import traceback
 
@@ -121,7 +121,7 @@ def _failed(error: Exception) -> int:
     )
 
 
-def _without_reader() -> int:
+def without_reader() -> int:
     """Nobody reads stdout: end as programs do there, without a second complaint when Python closes it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return BROKEN_PIPE

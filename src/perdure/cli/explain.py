@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perdure.dependency import Dependency
     from perdure.policies import Retry
 
-__all__ = ["explain", "explain_run"]
+__all__ = ["SCHEMA", "delay_words", "explain", "explain_run", "print_json"]
 
 SCHEMA = "perdure.explain/1"
 
@@ -55,7 +55,7 @@ def explain(file: str | None, policy: str | None, config: str | None, as_json: b
     chosen = _chosen(file or config, policy)
     plans = {name: one.explain() for name, one in chosen.items()}
     if as_json:
-        _print_json({"schema": SCHEMA, "policies": {name: plan.as_dict() for name, plan in plans.items()}})
+        print_json({"schema": SCHEMA, "policies": {name: plan.as_dict() for name, plan in plans.items()}})
     else:
         click.echo("\n\n".join(f"[{name}]\n{plan}" for name, plan in plans.items()))
     return 0
@@ -66,7 +66,7 @@ def explain_run(request: Request) -> int:
     plan = request.policy.explain().as_dict()
     plan["warnings"] = _warnings(plan, request)
     if request.json:
-        _print_json(
+        print_json(
             {"schema": SCHEMA, "command": list(request.command), "plan": plan, "run": _as_dict(request)}
         )
     else:
@@ -129,7 +129,7 @@ def _lines(request: Request, plan: dict[str, Any]) -> list[str]:
         ("command", " ".join(_quoted(word) for word in request.command)),
         ("attempts", "unlimited" if attempts is None else str(attempts)),
         ("wait", f"{plan['backoff']['formula']}, jitter {plan['backoff']['jitter']}"),
-        *[("", _delay(one)) for one in plan["delays"]],
+        *[("", delay_words(one)) for one in plan["delays"]],
         ("timeout", _timeout(request)),
         ("deadline", "none" if policy.deadline is None else _deadline(policy.deadline)),
         ("success", _success(request)),
@@ -152,7 +152,8 @@ def _lines(request: Request, plan: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _delay(one: dict[str, float]) -> str:
+def delay_words(one: dict[str, float]) -> str:
+    """The wait before an attempt, from the ``delays`` of a plan."""
     expected, median, worst = (human(one[name]) for name in ("expected", "median", "worst"))
     return f"before attempt {one['attempt']:.0f}: {expected} expected, {median} median, {worst} at most"
 
@@ -279,7 +280,8 @@ def _quoted(word: str) -> str:
     return quote(word)
 
 
-def _print_json(value: dict[str, Any]) -> None:
+def print_json(value: dict[str, Any]) -> None:
+    """Print an object for programs."""
     import json
 
     click.echo(json.dumps(value, indent=2))

@@ -13,12 +13,15 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Self, TypeAlias
 
+    from perdure.cli.get.record import Ending as GetEnding
     from perdure.cli.record import Attempt, Ending, Request
     from perdure.cli.rules import Verdict
 
-__all__ = ["Evidence", "JsonFile", "as_report"]
+    Ended: TypeAlias = Ending | GetEnding
+
+__all__ = ["Evidence", "JsonFile", "as_report", "attempt_fields", "ending_fields", "rounded"]
 
 RUN_SCHEMA = "perdure.run/1"
 EVENTS_SCHEMA = "perdure.events/1"
@@ -40,14 +43,7 @@ def as_report(
     return {
         "schema": RUN_SCHEMA,
         "command": list(request.command),
-        "ok": ending.ok,
-        "exit": ending.code,
-        "stop": ending.stop,
-        "why": ending.why or None,
-        "signal": ending.signal,
-        "retry_after": None if ending.retry_after is None else _round(ending.retry_after),
-        "started_at": began,
-        "elapsed": _round(ending.elapsed),
+        **ending_fields(ending, began),
         "idempotency_key": request.idempotency_key,
         "policy": {
             "attempts": policy.attempts,
@@ -61,6 +57,20 @@ def as_report(
     }
 
 
+def ending_fields(ending: Ended, began: float) -> dict[str, object]:
+    """How a run of any command ended, for its report."""
+    return {
+        "ok": ending.ok,
+        "exit": ending.code,
+        "stop": ending.stop,
+        "why": ending.why or None,
+        "signal": ending.signal,
+        "retry_after": rounded(ending.retry_after),
+        "started_at": began,
+        "elapsed": rounded(ending.elapsed),
+    }
+
+
 def attempt_fields(attempt: Attempt) -> dict[str, object]:
     """One attempt as an object; ``delay`` is the wait after it, None where no other followed."""
     ran, verified = attempt.ran, attempt.verified
@@ -70,12 +80,12 @@ def attempt_fields(attempt: Attempt) -> dict[str, object]:
         "signal": ran.signal,
         "timed_out": ran.timed_out,
         "verify_exit": None if verified is None else verified.code,
-        "started": _round(attempt.started),
-        "duration": _round(attempt.duration),
+        "started": rounded(attempt.started),
+        "duration": rounded(attempt.duration),
         "result": _result(attempt.verdict),
         "reason": attempt.verdict.event,
         "why": attempt.verdict.why or None,
-        "delay": None if attempt.delay is None else _round(attempt.delay),
+        "delay": rounded(attempt.delay),
         "left_running": attempt.left_running,
         "tail": ran.tail,
     }
@@ -172,5 +182,6 @@ def _private_folder() -> str:
     return path
 
 
-def _round(seconds: float) -> float:
-    return round(seconds, 6)
+def rounded(seconds: float | None) -> float | None:
+    """Give a time as reports have it, to the microsecond."""
+    return None if seconds is None else round(seconds, 6)

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["OPTIONS"]
+__all__ = ["OPTIONS", "option"]
 
 LIMITS = "How often and how long"
 JUDGING = "What counts as failure"
@@ -22,9 +22,10 @@ STREAMS = "Input and output"
 TELLING = "What is reported"
 
 
-def _option(
+def option(
     flag: str, kind: Reads | None, help_: str, section: str, *, env: bool = False, **more: Any
 ) -> Section:
+    """Make an option: ``kind`` says what it takes (None: a flag), ``env`` whether a variable may give it too."""
     variable = "PERDURE_" + flag.removeprefix("--").replace("-", "_").upper() if env else None
     if kind is None:
         more["is_flag"] = True
@@ -39,14 +40,14 @@ _TEXT = Reads("command", lambda text, _field: text)
 _NAME = Reads("name", values.read_name)
 
 OPTIONS: list[click.Parameter] = [
-    _option(
+    option(
         "--attempts",
         Reads("n", lambda text, field: (values.read_attempts(text, field),)),  # (None,): unlimited
         'Calls in all, the first included [default: 4]; "unlimited" needs --deadline.',
         LIMITS,
         env=True,
     ),
-    _option(
+    option(
         "--wait",
         Reads("spec", read_wait),
         "The wait before each retry: const:2s, exp:0.5s..30s, exp:0.5s..30s*3,equal, linear:1s..30s, "
@@ -55,21 +56,21 @@ OPTIONS: list[click.Parameter] = [
         LIMITS,
         env=True,
     ),
-    _option(
+    option(
         "--timeout",
         Reads(_DURATION, values.read_some_time),
         "Cut an attempt that takes longer: TERM to all its processes, KILL after --grace.",
         LIMITS,
         env=True,
     ),
-    _option(
+    option(
         "--deadline",
         Reads(_DURATION, values.read_deadline),
         "Begin no attempt and no wait later than this. It never cuts an attempt (--timeout does), so the "
         "whole may take up to the deadline and one attempt. A wait that would pass it is not begun.",
         LIMITS,
     ),
-    _option(
+    option(
         "--grace",
         Reads(_DURATION, values.read_duration),
         "Between TERM and KILL.",
@@ -78,7 +79,7 @@ OPTIONS: list[click.Parameter] = [
         default="5s",
         show_default=True,
     ),
-    _option(
+    option(
         "--policy",
         Reads("name", lambda text, _field: text),
         "Start from the policy of this name in perdure.toml or [tool.perdure], or the preset interactive, "
@@ -86,28 +87,28 @@ OPTIONS: list[click.Parameter] = [
         LIMITS,
         env=True,
     ),
-    _option(
+    option(
         "--config",
         Reads("file", lambda text, _field: text),
         "The file with the policies, instead of the one found from here upwards.",
         LIMITS,
         env=True,
     ),
-    _option(
+    option(
         "--retry-exit",
         Reads("codes", values.read_codes),
         "Retry only these exit codes, such as 1,75,100-120.",
         JUDGING,
         env=True,
     ),
-    _option(
+    option(
         "--stop-exit",
         Reads("codes", values.read_codes),
         "Never retry these exit codes; goes before all others.",
         JUDGING,
         env=True,
     ),
-    _option(
+    option(
         "--retry-match",
         Reads("regex", values.read_pattern),
         "Retry a failure only if its output (stdout or stderr) matches, or its code is in --retry-exit. "
@@ -116,7 +117,7 @@ OPTIONS: list[click.Parameter] = [
         env=True,
         multiple=True,
     ),
-    _option(
+    option(
         "--stop-match",
         Reads("regex", values.read_pattern),
         "Never retry a failure whose output matches. May be given several times.",
@@ -124,30 +125,30 @@ OPTIONS: list[click.Parameter] = [
         env=True,
         multiple=True,
     ),
-    _option(
+    option(
         "--verify",
         _TEXT,
         "A shell command that must exit 0 as well for an attempt to count as success; with --hold it reads "
         "the held output.",
         JUDGING,
     ),
-    _option("--until-fails", None, "Look for a failure: run again after each exit code of 0.", JUDGING),
-    _option(
+    option("--until-fails", None, "Look for a failure: run again after each exit code of 0.", JUDGING),
+    option(
         "--consecutive",
         Reads("n", values.read_count),
         "Succeed only after this many successes in a row.",
         JUDGING,
         default="1",
     ),
-    _option("--on-retry", _TEXT, "A shell command to run just before each retry.", AROUND),
-    _option("--on-giveup", _TEXT, "A shell command to run after giving up.", AROUND),
-    _option(
+    option("--on-retry", _TEXT, "A shell command to run just before each retry.", AROUND),
+    option("--on-giveup", _TEXT, "A shell command to run after giving up.", AROUND),
+    option(
         "--idempotency-key",
         Reads("key", lambda text, _field: text),
         "The PERDURE_IDEMPOTENCY_KEY of every attempt [default: a fresh random one].",
         AROUND,
     ),
-    _option(
+    option(
         "--map-exit",
         Reads("name=code", lambda text, field: (text, field)),
         "Another exit code for an ending: exhausted, deadline, timeout, stopped, unreplayable or refused; "
@@ -156,47 +157,47 @@ OPTIONS: list[click.Parameter] = [
         env=True,
         multiple=True,
     ),
-    _option(
+    option(
         "--breaker",
         _NAME,
         "Stop starting the command while it keeps failing, in whichever run: failures in a row open the breaker "
         "of this name, and after a cooldown one run at a time finds out whether it may close.",
         SHARING,
     ),
-    _option(
+    option(
         "--breaker-failures",
         Reads("n", values.read_count),
         "So many failed attempts in a row open it [default: 5].",
         SHARING,
     ),
-    _option(
+    option(
         "--breaker-cooldown",
         Reads(_DURATION, values.read_some_time),
         "How long it stays open; twice as long each time it opens again, up to five times [default: 1m].",
         SHARING,
     ),
-    _option(
+    option(
         "--budget",
         _NAME,
         "Draw retries from the budget of this name: each success adds a tenth of a retry, up to 5.",
         SHARING,
     ),
-    _option("--lock", _NAME, "Run only while no other run has the lock of this name.", SHARING),
-    _option(
+    option("--lock", _NAME, "Run only while no other run has the lock of this name.", SHARING),
+    option(
         "--lock-wait",
         Reads(_DURATION, values.read_duration_or_forever),
         'How long to wait for the lock, or "forever" [default: 0, refuse at once].',
         SHARING,
     ),
-    _option(
+    option(
         "--state",
         Reads("file", values.read_name),
         "The file with the state, on a local disk [default: in the user's state folder].",
         SHARING,
         env=True,
     ),
-    _option("--no-stdin", None, "Give the command an empty stdin and leave perdure's own unread.", STREAMS),
-    _option(
+    option("--no-stdin", None, "Give the command an empty stdin and leave perdure's own unread.", STREAMS),
+    option(
         "--stdin-limit",
         Reads("size", values.read_size),
         "How much of a piped stdin to keep for the next attempts.",
@@ -205,28 +206,28 @@ OPTIONS: list[click.Parameter] = [
         default="256MiB",
         show_default=True,
     ),
-    _option(
+    option(
         "--hold",
         None,
         "Hold stdout back, and write only that of the attempt that succeeded.",
         STREAMS,
     ),
-    _option("--quiet", None, "Say nothing on stderr.", TELLING, env=True),
-    _option("--no-progress", None, "No status line on a terminal.", TELLING, env=True),
-    _option("--json", None, "One JSON object on stderr at the end, instead of sentences.", TELLING),
-    _option(
+    option("--quiet", None, "Say nothing on stderr.", TELLING, env=True),
+    option("--no-progress", None, "No status line on a terminal.", TELLING, env=True),
+    option("--json", None, "One JSON object on stderr at the end, instead of sentences.", TELLING),
+    option(
         "--report",
         Reads("file", lambda text, _field: text),
         'Write that object to a file, or "-" for stdout.',
         TELLING,
     ),
-    _option(
+    option(
         "--events",
         Reads("file", lambda text, _field: text),
         'Write a JSON line for each thing that happens to a file, or "-" for stdout.',
         TELLING,
     ),
-    _option(
+    option(
         "--explain",
         None,
         "Run nothing: print what would be done, the waits and the worst case.",

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["settle"]
+__all__ = ["deadline_from_environment", "outer_end", "settle"]
 
 OUTER = "PERDURE_DEADLINE"
 
@@ -28,8 +28,8 @@ OUTER = "PERDURE_DEADLINE"
 def settle(given: dict[str, Any]) -> Request:
     """Settle the values of the options (None: not given). Raises Bad for what cannot be."""
     _refuse_contradictions(given)
-    given = {**given, "deadline": given["deadline"] or _deadline_from_environment()}
-    policy, ends_at = _within_outer_end(_policy(given), _outer_end())
+    given = {**given, "deadline": given["deadline"] or deadline_from_environment()}
+    policy, ends_at = _within_outer_end(_policy(given), outer_end())
     try:
         exit_map = read_exit_map([text for text, _ in given["map_exit"]], "--map-exit")
     except ConfigError as error:
@@ -153,7 +153,7 @@ def _named_policy(name: str, path: str | None) -> Retry:
 # Ends
 
 
-def _outer_end() -> float | None:
+def outer_end() -> float | None:
     """The moment that an outer ``perdure run`` set for its command."""
     try:
         moment = float(os.environ.get(OUTER, ""))
@@ -162,9 +162,10 @@ def _outer_end() -> float | None:
     return moment if moment >= MOMENT else None
 
 
-def _deadline_from_environment() -> float | None:
+def deadline_from_environment() -> float | None:
+    """The duration that the variable gives for ``--deadline``; None where it is an outer end. Raises Bad."""
     text = os.environ.get(OUTER, "")
-    if not text or _outer_end() is not None:
+    if not text or outer_end() is not None:
         return None
     try:
         return read_deadline(text, OUTER)

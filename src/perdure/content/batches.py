@@ -13,6 +13,7 @@ from perdure.content.words import kind_of, shown
 from perdure.faults.documents import fields, listed
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import RETRIED, Fault, FaultKind
+from perdure.faults.signal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _of_aws(document: dict[str, Any]) -> Iterator[Item]:
         for entry in map(fields, document["Failed"]):
             fault = _by_code(entry.get("Code"))
             if entry.get("SenderFault") is False and fault.kind is FaultKind.PERMANENT:
-                fault = Fault(FaultKind.AMBIGUOUS, None, fault.why)
+                fault = Fault(FaultKind.AMBIGUOUS, None, quoted(fault.why))
             yield (entry.get("Id"), fault)
         yield from ((None, None) for _ in listed(document.get("Successful")))
     for count, name in _COUNTED.items():

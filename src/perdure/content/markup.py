@@ -10,6 +10,7 @@ import re
 from perdure.content.rules import Reply, Rule
 from perdure.content.words import failure, kind_of, shown
 from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.signal import quoted
 
 __all__ = ["s3", "soap"]
 
@@ -40,10 +41,12 @@ def _soap(reply: Reply) -> Fault | None:
         return None
     found = _FAULT_CODE.search(text, start.end())
     code = "" if found is None else found[1]
-    kind = _SOAP.get(code.partition(".")[0])  # SOAP 1.1 has Client.Authentication
+    known, dot, _ = code.partition(".")  # SOAP 1.1 has Client.Authentication
+    kind = _SOAP.get(known)
     if kind is None and reply.status >= 400:
         return None
-    return failure(reply, kind or FaultKind.PERMANENT, f"SOAP fault: {shown(code) or 'without a code'}")
+    word = quoted(shown(code)) if dot or (code and kind is None) else code or "without a code"
+    return failure(reply, kind or FaultKind.PERMANENT, f"SOAP fault: {word}")
 
 
 def _without(text: str, begin: str, end: str) -> str:

@@ -12,6 +12,7 @@ from perdure.content.words import failure, kind_of_error, shown
 from perdure.faults.documents import fields, listed, load, text_of
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.signal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ndjson", "sse"]
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
+_BLANK_LINES = re.compile(r"(?:\r\n|\n|\r(?!\n)){2,}")
 
 _ERRORS = frozenset({"error", "response.failed"})
 _BEFORE_CONTENT = frozenset(
@@ -32,6 +34,10 @@ _BEFORE_CONTENT = frozenset(
 )
 
 _CONTENT = object()
+
+_SHORT, _KEPT = 200, 5_000
+_DULL: set[str] = set()
+"""Events that decide nothing, such as pings: those that 64 KiB hold, or fewer."""
 
 
 def _lines(text: str, *, complete: bool) -> list[str]:
@@ -87,7 +93,22 @@ def _sse(reply: Reply) -> Fault | None:
 
 
 def _sse_enough(start: bytes) -> bool:
-    return _first_word(text_of(start), complete=False) is not None
+    """Asked again at every chunk, so what was there before must cost next to nothing: it is not parsed again."""
+    text = text_of(start)
+    if "data" not in text and "event" not in text:
+        return False
+    *whole, _ = _BLANK_LINES.split(text.removeprefix("\ufeff"))
+    return any(block not in _DULL and _decides(block) for block in dict.fromkeys(whole))
+
+
+def _decides(event: str) -> bool:
+    if _first_word(f"\n{event}\n\n", complete=False) is not None:
+        return True
+    if len(event) <= _SHORT:
+        if len(_DULL) >= _KEPT:
+            _DULL.clear()
+        _DULL.add(event)
+    return False
 
 
 def _failed(reply: Reply, error: Any, what: str) -> Fault:
@@ -95,8 +116,11 @@ def _failed(reply: Reply, error: Any, what: str) -> Fault:
     kind, name = kind_of_error(reply, error)
     if kind is None and isinstance(code, int) and 400 <= code <= 599:
         kind, name = fault_of_status(code).kind, fault_of_status(code).why
-    # A failure in words alone came from a server that had begun to work.
-    return failure(reply, kind or FaultKind.AMBIGUOUS, f"{what}: {shown(name) or 'error'}", {"error": error})
+    if kind is None:  # words alone came from a server that had begun to work
+        kind, word = FaultKind.AMBIGUOUS, quoted(shown(name)) if name else "error"
+    else:
+        word = shown(name)
+    return failure(reply, kind, f"{what}: {word}", {"error": error})
 
 
 def _first_line(start: bytes, *, complete: bool) -> str | None:

@@ -8,6 +8,7 @@ from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import RETRIED, Fault, FaultKind
 from perdure.faults.rules import fault_held, known_fault
 from perdure.faults.safety import method_of, peek, request_of
+from perdure.faults.signal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def _response_error(exc: Any) -> Fault:
     if kind is None:
         return fault_of_status(status, headers, method_of(request_of(exc)), {"code": code} if code else None)
     hint = retry_after(headers) if kind in RETRIED else None
-    return Fault(kind, hint, f"HTTP {status} {code or 'Retry With'}")
+    word = (code if plain(code) in _CODES else quoted(code)) if code else "Retry With"
+    return Fault(kind, hint, f"HTTP {status} {word}")
 
 
 def _code(exc: Any) -> str | None:

@@ -7,6 +7,7 @@ from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
 from perdure.faults.rules import fault_held, known_fault
 from perdure.faults.safety import method_of, peek, request_of
+from perdure.faults.websockets import fault_of_close
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,17 +90,11 @@ def _auth_transport(exc: Any) -> Fault:
 
 # -- google.genai ------------------------------------------------------------------------------------------
 
-_CLOSED: dict[int, FaultKind] = {
-    **dict.fromkeys((1001, 1005, 1006, 1011), FaultKind.AMBIGUOUS),
-    **dict.fromkeys((1012, 1013), FaultKind.THROTTLED),
-}
-"""Live sessions end with the code of the WebSocket instead of a status."""
-
 
 def _genai_error(exc: Any) -> Fault:
     code = peek(exc, "code")
     if isinstance(code, int) and 1000 <= code <= 4999:
-        return _said(_CLOSED.get(code, FaultKind.PERMANENT), f"WebSocket closed with {code}")
+        return fault_of_close(code)  # of the WebSocket of a live session, in the place of a status
     response = peek(exc, "response")
     method = method_of(request_of(exc))
     return fault_of_status(code, peek(response, "headers"), method, peek(exc, "details"))

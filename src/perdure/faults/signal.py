@@ -7,12 +7,13 @@ of congestion.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 from perdure.errors import FaultyResponse
 from perdure.faults.kinds import Fault, FaultKind
 
-__all__ = ["Signal", "signal_of"]
+__all__ = ["Signal", "quoted", "signal_of"]
 
 
 class Signal(IntEnum):
@@ -61,10 +62,21 @@ _LOCAL = _CLIENTS | {
 }
 """Packages whose permanent errors come from this process, unless they carry a status."""
 
+_QUOTED = re.compile(r'"[^"]*"')
+
 _CONGESTED = ("HTTP 503", "HTTP 529")
 _CONFLICTS = ("HTTP 409", "SQLSTATE 40", "SQLSTATE 55P03", "deadlock", "lock wait timeout", "SQLITE_BUSY")
 """Two callers were in each other's way: the dependency is well, and said so."""
 _ASKED_FOR_LESS = ("HTTP 429", "HTTP 420", "HTTP 509", "HTTP 403")
+
+
+def quoted(word: str) -> str:
+    """Give a word of the server's own, of which nobody knows what it means, as it may stand in a `Fault.why`.
+
+    What is in double quotes is for people: `signal_of` does not look into it, so that no server steers the breaker
+    by a code such as "session_timeout". Never raises. Pure: safe from any thread or task.
+    """
+    return '"' + word.replace('"', "'") + '"'
 
 
 def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:  # noqa: PLR0911 - a table in words
@@ -73,6 +85,8 @@ def signal_of(error: BaseException, fault: Fault, *, wanted: bool) -> Signal:  #
     Never raises. Pure: safe from any thread or task.
     """
     kind, why = fault.kind, fault.why
+    if '"' in why:
+        why = _QUOTED.sub('""', why)
     if kind is FaultKind.NEUTRAL or why.startswith("local: "):  # a pool of ours that is exhausted, a bad URL
         return Signal.NEUTRAL
     if kind is FaultKind.STALE:

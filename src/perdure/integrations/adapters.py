@@ -169,7 +169,11 @@ class Base(Common):
         scope = judge.scope(status, exchange.request.method)
         if (scope is None and status not in judge.watched) or is_upgraded(response):
             return response
-        fault = self._fault(exchange, response, self._peek(response, exchange.options.peek, scope))
+        try:
+            fault = self._fault(exchange, response, self._peek(response, exchange.options.peek, scope))
+        except BaseException:  # out of a user's function
+            response.close()
+            raise
         if fault is None:
             return response
         close = None if is_read(response) else response.close

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from copy import copy
+from functools import cache
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -216,9 +217,30 @@ def _put_back(stream: Any, data: bytes) -> None:
         stream._buffer.appendleft(data)
 
 
+@cache
+def _given_up(kind: type[aiohttp.ClientResponse]) -> type[aiohttp.ClientResponse]:
+    """The class of responses of calls that were given up: a retry around the call has to see that they were."""
+
+    class GivenUp(kind):  # type: ignore[valid-type, misc] # the session's own class
+        def raise_for_status(self) -> None:
+            try:
+                super().raise_for_status()
+            except aiohttp.ClientResponseError as error:
+                vars(error)["response"] = self  # as the errors of other clients have it
+                raise
+
+    GivenUp.__name__, GivenUp.__qualname__ = kind.__name__, kind.__qualname__
+    GivenUp.__module__, GivenUp.__doc__ = kind.__module__, kind.__doc__
+    responses.KINDS[GivenUp] = responses.KINDS[aiohttp.ClientResponse]
+    return GivenUp
+
+
 def _ended(faulty: FaultyResponse, options: Options) -> Any:
     response = keep_trail(faulty)
     if not options.raise_on_exhausted:
+        if isinstance(response, aiohttp.ClientResponse):
+            kind: Any = type(response)  # mypy takes its hash for that of a response
+            response.__class__ = _given_up(kind)
         return response
     if faulty.status is None or faulty.status < 400:
         raise faulty

@@ -101,7 +101,7 @@ class Judge:
 
         reply = Reply(status, headers, body, complete)
         if self._content is not None and (found := ask(self._content, "content=", reply)) is not None:
-            return found if isinstance(found, Fault) else None
+            return _fault_of(found)
         return None if self._validate is None or status >= 400 else _validated(self._validate, reply)
 
 
@@ -133,6 +133,11 @@ def _validated(validate: Any, reply: Any) -> Fault | None:
         return Fault(
             FaultKind.TRANSIENT, None, f"answer not valid: {type(error).__name__}: {text}".rstrip(": ")
         )
-    if isinstance(says, Fault):
-        return says
-    return Fault(FaultKind.TRANSIENT, None, "answer not valid") if says is False else None
+    return Fault(FaultKind.TRANSIENT, None, "answer not valid") if says is False else _fault_of(says)
+
+
+def _fault_of(says: object) -> Fault | None:
+    """What a user's function took the answer for; None where it says neither a Fault nor a FaultKind."""
+    if isinstance(says, FaultKind):
+        return Fault(says, None, "answer not valid")
+    return says if isinstance(says, Fault) else None

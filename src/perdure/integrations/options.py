@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 
 from perdure.checks import check_callable, check_flag, check_whole, refuse
+from perdure.colour import is_coroutine_function
 from perdure.faults import Safety
 from perdure.parts import Fallback, Hedge, Timeouts
 from perdure.policies import Retry
@@ -83,10 +84,10 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.key not in ("host", None):
-            check_callable("key", self.key)
+            _check_function("key", self.key)
         for name in ("content", "validate", "headers"):
             if getattr(self, name) is not None:
-                check_callable(name, getattr(self, name))
+                _check_function(name, getattr(self, name))
         if self.idempotency is not None and not callable(getattr(self.idempotency, "claim", None)):
             raise refuse("idempotency", "must be perdure.idempotency.Keys, or None", self.idempotency)
         check_flag("raise_on_exhausted", self.raise_on_exhausted)
@@ -142,7 +143,7 @@ class Override:
                 raise refuse(name, f"must be a {kind.__name__}, or None", value)
         for name in ("content", "validate"):
             if (value := getattr(self, name)) is not UNSET and value is not None:
-                check_callable(name, value)
+                _check_function(name, value)
         if self.raise_on_exhausted is not UNSET:
             check_flag("raise_on_exhausted", self.raise_on_exhausted)
         if self.key is not UNSET and self.key.__hash__ is None:
@@ -153,6 +154,8 @@ class Override:
         """Read the mapping that a client's own per-request settings carry; a ConfigError for an unknown name."""
         if isinstance(given, Override):
             return given
+        if not hasattr(given, "keys"):
+            raise refuse("perdure", "must be a mapping of what one request says otherwise", given)
         known = [one.name for one in fields(cls)]
         for name in given:
             if name not in known:
@@ -182,6 +185,13 @@ _KINDS: dict[str, type] = {
     "idempotency_key": str,
     "operation": str,
 }
+
+
+def _check_function(field: str, value: Any) -> None:
+    check_callable(field, value)
+    if is_coroutine_function(value):
+        raise refuse(field, "must be a plain function: nobody would await it", value)
+
 
 OVERRIDE: ContextVar[Override | None] = ContextVar("perdure_override", default=None)
 

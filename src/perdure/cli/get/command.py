@@ -65,9 +65,9 @@ def _get(**given: Any) -> int:
     try:
         return execute(request)
     except BrokenPipeError:  # click would end with 1
-        from perdure.cli.app import _without_reader
+        from perdure.cli.app import without_reader
 
-        return _without_reader()
+        return without_reader()
 
 
 get = _Get("get", help=HELP, params=OPTIONS, callback=_get)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from perdure.cli.explain import SCHEMA
-from perdure.cli.explain import _delay as delay_words
-from perdure.cli.explain import _print_json as print_json
+from perdure.cli.explain import SCHEMA, delay_words, print_json
 from perdure.cli.get.redact import shown
 from perdure.durations import human
 

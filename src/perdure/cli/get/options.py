@@ -7,7 +7,7 @@ import click
 from perdure.cli import values
 from perdure.cli.get import reading
 from perdure.cli.options import Reads
-from perdure.cli.run_options import _option as option
+from perdure.cli.run_options import option
 from perdure.cli.waits import read_wait
 from perdure.errors import ConfigError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure.cli.get.redact import shown
+from perdure.cli.report import ending_fields, rounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +27,7 @@ def as_report(
         "urls": [shown(url) for url in request.urls],
         "method": request.method,
         "output": request.output,
-        "ok": ending.ok,
-        "exit": ending.code,
-        "stop": ending.stop,
-        "why": ending.why or None,
-        "signal": ending.signal,
-        "retry_after": _round(ending.retry_after),
-        "started_at": began,
-        "elapsed": _round(ending.elapsed),
+        **ending_fields(ending, began),
         "size": ending.size,
         "received": ending.received,
         "resumed_from": ending.resumed_from,
@@ -59,10 +53,10 @@ def attempt_fields(attempt: Attempt) -> dict[str, object]:
         "round": attempt.round,
         "url": attempt.url,
         "hedge": attempt.hedge,
-        "started": _round(attempt.started),
-        "connected": _round(attempt.connected),
-        "first_byte": _round(attempt.first_byte),
-        "duration": None if ended is None else _round(ended - attempt.started),
+        "started": rounded(attempt.started),
+        "connected": rounded(attempt.connected),
+        "first_byte": rounded(attempt.first_byte),
+        "duration": None if ended is None else rounded(ended - attempt.started),
         "status": attempt.status,
         "offset": attempt.offset,
         "bytes": attempt.received,
@@ -70,10 +64,6 @@ def attempt_fields(attempt: Attempt) -> dict[str, object]:
         "timed_out": attempt.timed_out,
         "fault": None if fault is None else fault.kind.value,
         "reason": None if fault is None else fault.why,
-        "hint": None if fault is None else _round(fault.hint),
-        "delay": _round(attempt.delay),
+        "hint": None if fault is None else rounded(fault.hint),
+        "delay": rounded(attempt.delay),
     }
-
-
-def _round(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 6)

@@ -9,8 +9,7 @@ from perdure import clock
 from perdure.cli.get.reading import name_from
 from perdure.cli.get.record import TO_STDOUT, Request
 from perdure.cli.options import Bad
-from perdure.cli.settle import _deadline_from_environment as deadline_from_environment
-from perdure.cli.settle import _outer_end as outer_end
+from perdure.cli.settle import deadline_from_environment, outer_end
 from perdure.errors import ConfigError
 from perdure.policies import FOREVER, Retry
 
