@@ -40,17 +40,12 @@ def request() -> httpx.Request:
     return httpx.Client().build_request("GET", URL)
 
 
-class Prepared(httpx.BaseTransport, httpx.AsyncBaseTransport):
+class Prepared(httpx.MockTransport):
     """Gives one response, made beforehand: what is left is what a wrapper costs."""
 
     def __init__(self) -> None:
-        self.response = httpx.Response(200, headers=_FIELDS, stream=Body())
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self.response
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return self.response
+        self.response = response = httpx.Response(200, headers=_FIELDS, stream=Body())
+        super().__init__(lambda _: response)
 
 
 class Server(httpx.BaseTransport, httpx.AsyncBaseTransport):

@@ -163,7 +163,6 @@ def raising(error: type[BaseException]) -> Callable[[Any], Any]:
     return asked
 
 
-@pytest.mark.xfail(strict=True, reason="the engine does not let go of a response that reject= refuses")
 @clients(*(name for name in ALL if name.startswith("httpx")))
 def test_b114_after_responses_that_were_rejected(client: str) -> None:
     bad = wire.answer(200, {"X-Stale": "1"}, b"x" * LONG)

@@ -137,15 +137,7 @@ class ModelError(Exception):
     """What a framework makes of an error of its client."""
 
 
-@pytest.mark.parametrize(
-    "client",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="its error is read by its words"))
-        if name == "urllib3"
-        else name
-        for name in ALL
-    ],
-)
+@clients()
 def test_b079_b093_the_delay_is_found_under_an_error_that_wraps_the_clients(client: str) -> None:
     with wire.serve(busy(Retry_After="30")) as server:
         played = play(client, Retry(attempts=1), Ask(server.url), raise_on_exhausted=True)

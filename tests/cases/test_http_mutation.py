@@ -56,13 +56,6 @@ def sign(headers: Any) -> None:
     headers.pop("X-Secret", None)
 
 
-NOT_RENEWED = pytest.mark.xfail(
-    strict=True,
-    reason="a request that asks for nothing special begins its next attempt with what was added to it",
-)
-
-
-@NOT_RENEWED
 @OF_HTTPX
 def test_b113_an_inner_transport_of_httpx_that_adds_headers(library: Any, integration: Any) -> None:
     class Signing(library.HTTPTransport):
@@ -80,7 +73,6 @@ def test_b113_an_inner_transport_of_httpx_that_adds_headers(library: Any, integr
     assert secrets == ["s"] * 4
 
 
-@NOT_RENEWED
 @OF_HTTPX
 @pytest.mark.parametrize("run", [asyncio.run, lambda made: trio.run(lambda: made)], ids=["asyncio", "trio"])
 def test_b113_an_async_inner_transport_that_adds_headers(library: Any, integration: Any, run: Any) -> None:

@@ -228,7 +228,7 @@ def test_a_generator_argument_that_was_begun_is_not_replayed(how: str, place: st
         ways[how]()
     assert caught.value is error
     assert (calls, waits) == ([[1]], [])
-    assert "generator that was already started" in "".join(error.__notes__)
+    assert "can be used only once" in "".join(error.__notes__)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["ndjson", "sse"]
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_BLANK_LINES = re.compile(r"(?:\r\n|\n|\r(?!\n)){2,}")
 
 _ERRORS = frozenset({"error", "response.failed"})
 _BEFORE_CONTENT = frozenset(
@@ -94,11 +93,15 @@ def _sse(reply: Reply) -> Fault | None:
 
 def _sse_enough(start: bytes) -> bool:
     """Asked again at every chunk, so what was there before must cost next to nothing: it is not parsed again."""
-    text = text_of(start)
-    if "data" not in text and "event" not in text:
+    text = text_of(start).removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    last = max(text.rfind("data"), text.rfind("event"))
+    if last < 0:
         return False
-    *whole, _ = _BLANK_LINES.split(text.removeprefix("\ufeff"))
-    return any(block not in _DULL and _decides(block) for block in dict.fromkeys(whole))
+    end = text.find("\n\n", last)
+    *whole, _ = (text if end < 0 else text[: end + 2]).split("\n\n")
+    return any(event not in _DULL and _decides(event) for event in dict.fromkeys(whole))
 
 
 def _decides(event: str) -> bool:

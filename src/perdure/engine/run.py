@@ -290,6 +290,8 @@ class Run:
         self.error = error
         if type(error) is FaultyResponse:
             responses.close(error)
+        elif type(error) is ResultRejected:
+            responses.drop(error.result)
         try:
             text = str(error)
         except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error

@@ -227,7 +227,7 @@ def _reason(run: Run, stop: Stop, elapsed: float, why: str) -> str:
         StopReason.UNSAFE: f"the effect may have happened and repeating it is not safe ({why})",
         StopReason.SHUTDOWN: "the process is shutting down",
         StopReason.REJECTED: "the result is still one that reject= refuses",
-        StopReason.UNREPLAYABLE: "an argument is a generator that was already started",
+        StopReason.UNREPLAYABLE: "what it was given can be used only once, and was begun",
     }.get(reason, str(reason))
 
 

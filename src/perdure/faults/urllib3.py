@@ -19,8 +19,10 @@ from perdure.faults.clients import (
     local,
     unsent,
 )
+from perdure.faults.duck import fault_of_response
 from perdure.faults.http import fault_of_status
 from perdure.faults.kinds import Fault, FaultKind
+from perdure.faults.safety import peek
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +62,9 @@ _ERROR_ANSWERS = cut("too many error responses")
 
 def _response_error(exc: BaseException) -> Fault:
     """What is left of the last answer when urllib3's own retries are used up: the status, in words."""
+    said = fault_of_response(peek(exc, "response"))  # where an integration put it
+    if said is not None:
+        return said
     text = str(exc)
     found = _TOO_MANY.search(text)
     if found is not None:

@@ -9,7 +9,7 @@ from perdure.errors import FaultyResponse
 from perdure.integrations.again import can_put_back, look
 from perdure.integrations.answers import Scope, is_cut, length_of
 from perdure.integrations.bodies import PLAIN, once_of, source_of
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest, with_record
 from perdure.integrations.lines import Lines
 from perdure.integrations.options import OVERRIDE
 
@@ -111,9 +111,8 @@ class Common:
             return response
         if faulty.status is None or faulty.status < 400:
             raise faulty
-        error = self._library.exceptions.HTTPError(str(faulty), request=request, response=response)
-        error.__dict__.update(faulty.__dict__)  # the record of its attempts
-        raise error from None
+        made = self._library.exceptions.HTTPError
+        raise with_record(made(str(faulty), request=request, response=response), faulty) from None
 
 
 class Base(Common):

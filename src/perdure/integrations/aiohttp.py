@@ -18,7 +18,7 @@ from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.answers import LOOKS, Scope
 from perdure.integrations.bodies import PLAIN, Source
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, with_record
 from perdure.integrations.lines import Lines
 from perdure.integrations.options import OVERRIDE, Options
 
@@ -244,13 +244,15 @@ def _ended(faulty: FaultyResponse, options: Options) -> Any:
         return response
     if faulty.status is None or faulty.status < 400:
         raise faulty
-    error = aiohttp.ClientResponseError(
+    response.close()
+    raise with_record(_error(faulty, response), faulty) from None
+
+
+def _error(faulty: FaultyResponse, response: aiohttp.ClientResponse) -> aiohttp.ClientResponseError:
+    return aiohttp.ClientResponseError(
         response.request_info,
         response.history,
         status=response.status,
         message=str(faulty),
         headers=response.headers,
     )
-    error.__dict__.update(faulty.__dict__)  # the record of its attempts
-    response.close()
-    raise error from None

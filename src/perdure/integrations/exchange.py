@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from perdure.integrations.options import Options, Override
     from perdure.parts import Timeouts
 
-__all__ = ["ATTEMPT", "Exchange", "keep_trail", "origin_of", "shortest"]
+__all__ = ["ATTEMPT", "Exchange", "keep_trail", "origin_of", "shortest", "with_record"]
 
 ATTEMPT = "X-Attempt"
 _PORTS = {"http": 80, "https": 443}
@@ -154,6 +154,12 @@ def origin_of(scheme: str, host: str, port: int | None) -> str:
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
     return host if port is None or _PORTS.get(scheme) == port else f"{host}:{port}"
+
+
+def with_record(error: Any, faulty: FaultyResponse) -> Any:
+    """The client's own error with the record of the attempts, to be raised as it is: a local would make a cycle."""
+    error.__dict__.update(faulty.__dict__)
+    return error
 
 
 def keep_trail(faulty: FaultyResponse) -> Any:

@@ -12,7 +12,7 @@ from perdure.errors import FaultyResponse
 from perdure.faults import Safety
 from perdure.faults.safety import REPLAYABLE
 from perdure.integrations import streams
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest, with_record
 from perdure.integrations.lines import KEPT, Lines
 from perdure.integrations.options import OVERRIDE, Override
 from perdure.policies import Retry
@@ -49,6 +49,8 @@ class Common:
     _lines: Lines
     _guard: Any
     _seen: Any
+    _wrapped: Any
+    _is_own: bool
     _quick: dict[tuple[str, str, int | None], Callable[..., Any]]
     _bytes: type
 
@@ -63,6 +65,8 @@ class Common:
         self._httpx = library
         self._bytes = library.ByteStream
         self._lines = Lines(policy, options, quick, full)
+        # Another's transport may change the request, and each attempt begins with it as it was.
+        self._is_own = type(self._wrapped).__module__.partition(".")[0] == library.__name__
         self._guard = self._lines.guard or _NoGuard
         # The lines of requests that asked for nothing special, while the dependency has the values it had then.
         self._seen, self._quick = self._guard.settings, {}
@@ -73,7 +77,13 @@ class Common:
         lines, options, method = self._lines, self._lines.options, request.method
         if self._seen is not self._guard.settings:
             self._seen, self._quick = self._guard.settings, {}
-        if lines.is_timed or options.adds or options.idempotency is not None or method not in REPLAYABLE:
+        if (
+            not self._is_own
+            or lines.is_timed
+            or options.adds
+            or options.idempotency is not None
+            or method not in REPLAYABLE
+        ):
             return None
         if callable(options.key) or (self._lines.guard is not None and self._guard.key_of is not None):
             return None
@@ -165,9 +175,8 @@ class Common:
             return response
         if faulty.status is None or faulty.status < 400:
             raise faulty
-        error = self._httpx.HTTPStatusError(str(faulty), request=request, response=response)
-        error.__dict__.update(faulty.__dict__)  # the record of its attempts
-        raise error from None
+        made = self._httpx.HTTPStatusError
+        raise with_record(made(str(faulty), request=request, response=response), faulty) from None
 
 
 class _NoGuard:

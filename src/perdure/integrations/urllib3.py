@@ -18,7 +18,7 @@ from perdure.errors import FaultyResponse
 from perdure.integrations.again import can_put_back, look
 from perdure.integrations.answers import Scope, is_cut, length_of
 from perdure.integrations.bodies import Source, once_of, source_of
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest
+from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest, with_record
 from perdure.integrations.lines import Lines
 from perdure.integrations.options import OVERRIDE, Options
 
@@ -260,10 +260,13 @@ def _ended(faulty: FaultyResponse, options: Options) -> Any:
         return response
     if faulty.status is None or faulty.status < 400:
         raise faulty
-    error = ResponseError(str(faulty))
+    raise _error(faulty, response) from None
+
+
+def _error(faulty: FaultyResponse, response: Any) -> ResponseError:
+    error: ResponseError = with_record(ResponseError(str(faulty)), faulty)
     error.response = response  # type: ignore[attr-defined] # urllib3 has no place for it
-    error.__dict__.update(faulty.__dict__)  # the record of its attempts
-    raise error from None
+    return error
 
 
 def _number(bound: Any) -> float | None:
