@@ -8,6 +8,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from perdure import content as content
+    from perdure import faults as faults
+    from perdure import headers as headers
+    from perdure import hints as hints
+    from perdure import idempotency as idempotency
+    from perdure import integrations as integrations
+    from perdure import presets as presets
+    from perdure import testing as testing
     from perdure.adapt import adapt as adapt
     from perdure.config import load, reload
     from perdure.core.backoff import Backoff, Exponential
@@ -144,17 +152,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    import importlib
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
-    if name in _MODULES:
-        return importlib.import_module(f"perdure.{name}")
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'perdure' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        import importlib
+
+        if name in _MODULES:
+            return importlib.import_module(f"perdure.{name}")
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'perdure' has no attribute {name!r}")
+        value: object = getattr(importlib.import_module(home), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -206,12 +206,12 @@ class FaultyResponse(PerdureError):
         aclose: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__(message)
-        self.response = response
-        self.status = status
-        self.fault = fault
+        self.response: Any = response
+        self.status: int | None = status
+        self.fault: Fault | None = fault
         # What lets go of the connection under a response that will not be looked at; None: it is free already.
-        self.close = close
-        self.aclose = aclose
+        self.close: Callable[[], object] | None = close
+        self.aclose: Callable[[], Any] | None = aclose
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the response, which holds a connection."""

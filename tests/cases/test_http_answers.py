@@ -16,7 +16,7 @@ import pytest
 import perdure
 from perdure import Constant, FaultKind, Retry, classify, content
 from perdure.testing import no_waits
-from tests.cases.http_sessions import ALL, Ask, clients, dependency, play
+from tests.cases.http_sessions import Ask, clients, dependency, play
 from tests.integration import wire
 
 if TYPE_CHECKING:

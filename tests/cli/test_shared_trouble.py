@@ -56,7 +56,7 @@ WAYS = [
     (garbage, "damaged, or no file of shared state; move it away to start afresh"),
     (folder, "Is a directory"),
     (nowhere, "No such file or directory"),
-    (another, "this is the database of another program, not shared state"),
+    (another, "this is the database of another program, no file of shared state"),
     (newer, "written by a newer perdure (version 99 of the file)"),
     (broken, "damaged, or no file of shared state; move it away to start afresh"),
 ]

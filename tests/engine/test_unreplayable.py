@@ -66,7 +66,7 @@ def test_a_generator_that_an_attempt_began_is_not_replayed(items: int, place: st
     outcome = outcome_of(upload, body) if place == "by position" else outcome_of(upload, body=body)
     assert outcome.error is upload.error, "the original error comes out"
     assert (outcome.stop, outcome.attempts, upload.calls) == ("unreplayable", 1, 1)
-    assert "generator" in upload.error.__notes__[0]
+    assert "can be used only once" in upload.error.__notes__[0]
 
 
 def test_a_generator_that_no_attempt_touched_is_handed_on() -> None:

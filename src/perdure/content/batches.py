@@ -124,16 +124,16 @@ class _Judge:
 
 _ORDER = (FaultKind.THROTTLED, FaultKind.AMBIGUOUS, FaultKind.TRANSIENT)
 
-elasticsearch_bulk = Rule("elasticsearch_bulk", "whole", _Judge(_of_elasticsearch, "items"))
+elasticsearch_bulk: Rule = Rule("elasticsearch_bulk", "whole", _Judge(_of_elasticsearch, "items"))
 """`_bulk` of Elasticsearch and OpenSearch: the status of each item."""
 
-odata = Rule("odata", "whole", _Judge(_of_odata, "responses"))
+odata: Rule = Rule("odata", "whole", _Judge(_of_odata, "responses"))
 """`$batch` of OData and of Microsoft Graph: the status of each response."""
 
-aws_batch = Rule("aws_batch", "whole", _Judge(_of_aws, "entries"))
+aws_batch: Rule = Rule("aws_batch", "whole", _Judge(_of_aws, "entries"))
 """Batches of DynamoDB, SQS, SNS, Kinesis, Firehose and EventBridge."""
 
-bigquery_insert = Rule("bigquery_insert", "whole", _Judge(_of_bigquery, "rows"))
+bigquery_insert: Rule = Rule("bigquery_insert", "whole", _Judge(_of_bigquery, "rows"))
 """`tabledata.insertAll` of BigQuery."""
 
 

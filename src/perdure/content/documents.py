@@ -65,10 +65,10 @@ def _each(document: Any) -> Iterator[dict[str, Any]]:
     return objects(document if isinstance(document, list) else [document])
 
 
-graphql = Rule("graphql", "whole", _graphql)
+graphql: Rule = Rule("graphql", "whole", _graphql)
 """Errors of GraphQL, by their `code`; an answer that has data beside its errors counts as well done."""
 
-graphql_strict = Rule("graphql_strict", "whole", _graphql_strict)
+graphql_strict: Rule = Rule("graphql_strict", "whole", _graphql_strict)
 """As `graphql`, but any error is a failure, also beside data."""
 
 
@@ -92,7 +92,7 @@ def _slack(reply: Reply) -> Fault | None:
     return failure(reply, kind, f"Slack: {shown(error)}", document)
 
 
-slack = Rule("slack", "whole", _slack)
+slack: Rule = Rule("slack", "whole", _slack)
 """Slack's Web API: `{"ok": false, "error": ...}`."""
 
 
@@ -115,7 +115,7 @@ def _json_rpc(reply: Reply) -> Fault | None:
     return gravest(faults)
 
 
-json_rpc = Rule("json_rpc", "whole", _json_rpc)
+json_rpc: Rule = Rule("json_rpc", "whole", _json_rpc)
 """Errors of JSON-RPC 2.0 by number; numbers that servers define for themselves are permanent, but for those of
 Ethereum's limit and of the Model Context Protocol's timeout."""
 
@@ -158,5 +158,5 @@ def _unreadable(reply: Reply) -> Fault | None:
     return failure(reply, FaultKind.PERMANENT, "not JSON")
 
 
-json = Rule("json", "whole", _json)
+json: Rule = Rule("json", "whole", _json)
 """JSON was expected: an HTML page of a portal or a proxy is transient, a document that was cut is ambiguous."""

@@ -77,8 +77,8 @@ def _s3(reply: Reply) -> Fault | None:
     return failure(reply, kind, f"S3: {shown(code) or 'error without a code'}")
 
 
-soap = Rule("soap", "whole", _soap)
+soap: Rule = Rule("soap", "whole", _soap)
 """SOAP faults, 1.1 and 1.2: of the server's side ambiguous, of the caller's permanent."""
 
-s3 = Rule("s3", "whole", _s3)
+s3: Rule = Rule("s3", "whole", _s3)
 """`<Error>` under status 200, as S3 answers CompleteMultipartUpload and CopyObject."""

@@ -143,8 +143,8 @@ def _ndjson_enough(start: bytes) -> bool:
     return _first_line(start, complete=False) is not None
 
 
-sse = Rule("sse", "start", _sse, _sse_enough)
+sse: Rule = Rule("sse", "start", _sse, _sse_enough)
 """Server-sent events: an error event before the first content, as model providers send it under status 200."""
 
-ndjson = Rule("ndjson", "start", _ndjson, _ndjson_enough)
+ndjson: Rule = Rule("ndjson", "start", _ndjson, _ndjson_enough)
 """Lines of JSON, of which the first is an error: `{"error": ...}`."""

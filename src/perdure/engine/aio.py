@@ -6,7 +6,7 @@ from perdure import bypass, clock
 from perdure.colour import is_awaitable
 from perdure.engine import ambient, frames, logs, responses, timers, waiting
 from perdure.engine.run import Run
-from perdure.errors import AttemptTimeout, DeadlineExceeded, FaultyResponse, ResultRejected
+from perdure.errors import AttemptTimeout, DeadlineExceeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,10 +76,8 @@ async def drive(run: Run, first: Callable[[], Any] | None = None) -> Any:  # noq
     fn, args, kwargs = run.fn, run.args, run.kwargs
     while True:
         if first is None:
-            if type(run.error) is FaultyResponse:
-                await responses.aclose(run.error)
-            elif type(run.error) is ResultRejected:
-                await responses.adrop(run.error.result)
+            if type(run.error) in responses.HOLDERS:
+                await responses.alet_go(run.error)
             if run.error is not None and run.waits is None:
                 # Here and not in prepare(): a coroutine less for each task that waits.
                 try:

@@ -7,7 +7,7 @@ connection was broken, or is now.
 
 from __future__ import annotations
 
-from perdure.errors import FaultyResponse
+from perdure.errors import FaultyResponse, ResultRejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
     from perdure.engine.trail import Trail
 
-__all__ = ["KEY", "KINDS", "aclose", "adrop", "close", "drop", "note"]
+__all__ = ["HOLDERS", "KEY", "KINDS", "aclose", "adrop", "alet_go", "close", "drop", "let_go", "note"]
 
 KEY = "_perdure_trail"
 
 KINDS: dict[type, tuple[Callable[[Any], object] | None, Callable[[Any], Awaitable[object]] | None]] = {}
 """The classes of responses, each with how one is closed in sync and in async code."""
+
+
+HOLDERS = frozenset({FaultyResponse, ResultRejected})
+"""The errors that may hold a response."""
 
 
 def note(response: object, trail: Trail) -> None:
@@ -50,6 +54,16 @@ async def aclose(faulty: FaultyResponse) -> None:
             await done()
         except Exception:  # noqa: BLE001, S110 - see above
             pass
+
+
+def let_go(error: BaseException) -> None:
+    """Let go of what an error holds that is about to be retried."""
+    drop(error.result if isinstance(error, ResultRejected) else error)
+
+
+async def alet_go(error: BaseException | None) -> None:
+    """The same where it has to be awaited."""
+    await adrop(error.result if isinstance(error, ResultRejected) else error)
 
 
 def drop(result: object) -> None:

@@ -288,10 +288,8 @@ class Run:
     def _goes_on(self, error: Exception, fault: Fault, again: Again, now: float) -> bool:
         delay = self.delay = again.delay
         self.error = error
-        if type(error) is FaultyResponse:
-            responses.close(error)
-        elif type(error) is ResultRejected:
-            responses.drop(error.result)
+        if type(error) in responses.HOLDERS:
+            responses.let_go(error)
         try:
             text = str(error)
         except Exception:  # noqa: BLE001 - an error that cannot be printed is still an error

@@ -79,7 +79,8 @@ class Claim:
         self._hold: Hold | None = hold
         self._row = row
         self._sent = sent
-        self._lost = self.resumed = resumed
+        self.resumed: bool = resumed
+        self._lost = resumed
         self._ended = False
         self._lock = Lock()
 

@@ -86,7 +86,7 @@ class ClientStore:
             raise refuse("path", "must be the path of a file", path)
         check_seconds("keep", keep, above=0)
         check_seconds("patience", patience)
-        self.keep = float(keep)
+        self.keep: float = float(keep)
         self._database = Database(
             os.path.abspath(path),  # noqa: PTH100 - pathlib is an import
             application=_APPLICATION,

@@ -7,13 +7,13 @@ must not be used on both sides, not even to close it.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 
-from perdure import clock
 from perdure.idempotency import forks
 from perdure.idempotency.errors import StoreUnavailable
+from perdure.store.ours import Ours, is_damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Database"]
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_PAUSES = (0.001, 0.05)
 _left_behind: list[object] = []
 """Connections of a parent process: kept, for collecting them would close them."""
 
@@ -38,8 +38,8 @@ class Database:
         self, path: str, *, application: int, version: int, schema: tuple[str, ...], patience: float
     ) -> None:
         self.path = path
-        self._application = application
-        self._version = version
+        self._trouble = partial(StoreUnavailable, path)
+        self._ours = Ours("keys", application, version, patience, _PAUSES, self._trouble)
         self._schema = schema
         self._patience = patience
         self._opened: sqlite3.Connection | None = None
@@ -52,9 +52,9 @@ class Database:
         with self._alone(), self._in_words():
             db = self._connection()
             try:
-                self._patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+                self._ours.patiently(lambda: db.execute("BEGIN IMMEDIATE"))
                 yield db
-                self._patiently(lambda: db.execute("COMMIT"))
+                self._ours.patiently(lambda: db.execute("COMMIT"))
             finally:
                 if db.in_transaction:
                     _quietly(lambda: db.execute("ROLLBACK"))
@@ -107,53 +107,23 @@ class Database:
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         # FULL: a commit is on the disk, not only with the system, before the request leaves.
-        self._patiently(lambda: db.execute("PRAGMA synchronous=FULL"))
-        self._patiently(lambda: self._see_whose(db))
-        self._patiently(lambda: db.execute("PRAGMA journal_mode=WAL"))  # stays as it was where that cannot be
+        self._ours.patiently(lambda: db.execute("PRAGMA synchronous=FULL"))
+        self._ours.patiently(lambda: self._ours.has(db))
+        self._ours.patiently(
+            lambda: db.execute("PRAGMA journal_mode=WAL")
+        )  # stays as it was where that cannot be
         try:
-            self._patiently(lambda: db.execute("BEGIN IMMEDIATE"))
-            if not self._see_whose(db):
+            self._ours.patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+            if not self._ours.has(db):
                 for statement in self._schema:
                     db.execute(statement)
-                db.execute(f"PRAGMA application_id={self._application}")
-                db.execute(f"PRAGMA user_version={self._version}")
-            self._patiently(lambda: db.execute("COMMIT"))
+                self._ours.sign(db)
+            self._ours.patiently(lambda: db.execute("COMMIT"))
         finally:
             if db.in_transaction:
                 _quietly(lambda: db.execute("ROLLBACK"))
 
-    def _see_whose(self, db: sqlite3.Connection) -> bool:
-        """Whether it is a file of ours; False for an empty one."""
-        application, version, tables = (
-            db.execute(ask).fetchone()[0]
-            for ask in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        )
-        if application == self._application and version > self._version:
-            raise self._trouble(f"written by a newer perdure (version {version} of the file)")
-        if application != self._application and (application or version or tables):
-            raise self._trouble("the database of another program")
-        return bool(application == self._application)
-
     # Trouble
-
-    def _patiently(self, step: Callable[[], object]) -> None:
-        """Do it, and again while others are in the way; SQLite's own waiting would see no signal."""
-        import sqlite3
-
-        busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
-        end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
-        while True:
-            try:
-                step()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in busy:
-                    raise
-                if time.monotonic() >= end:
-                    raise self._trouble(f"locked by another process for {self._patience:g} s") from None
-                time.sleep(pause * (0.5 + clock.random() / 2))  # drawn, so that nobody is always late
-                pause = min(_LONGEST_PAUSE, pause * 1.5)
-            else:
-                return
 
     @contextmanager
     def _in_words(self) -> Generator[None]:
@@ -162,15 +132,10 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            damaged = code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
             self.drop()  # the next use finds out whether it is well again
-            raise self._trouble("damaged, or no file of keys" if damaged else str(error)) from None
+            raise self._trouble("damaged, or no file of keys" if is_damaged(error) else str(error)) from None
         except OSError as error:
             raise self._trouble(error.strerror or str(error)) from None
-
-    def _trouble(self, reason: str) -> StoreUnavailable:
-        return StoreUnavailable(self.path, reason)
 
 
 def _quietly(step: Callable[[], object]) -> None:

@@ -54,7 +54,7 @@ class Hold:
     __slots__ = ("__weakref__", "token")
 
     def __init__(self) -> None:
-        self.token = os.urandom(12).hex()
+        self.token: str = os.urandom(12).hex()
         _holds()[self.token] = self
 
 

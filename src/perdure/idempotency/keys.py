@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeGuard
+    from uuid import UUID
 
     from perdure.idempotency.claim import Store
     from perdure.idempotency.client_store import ClientStore
@@ -56,7 +57,10 @@ class Keys:
 
     __slots__ = ("_hosts", "_make", "_store", "allow_unsafe", "margin", "methods", "retention")
 
-    derive = staticmethod(derive)
+    @staticmethod
+    def derive(*parts: str | int | UUID, namespace: str, secret: bytes | None = None) -> str:
+        """See ``perdure.idempotency.derive``."""
+        return derive(*parts, namespace=namespace, secret=secret)
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class Keys:
         allow_unsafe: bool = False,
     ) -> None:
         self._hosts = Hosts(profile)
-        self.methods = _methods(methods)
+        self.methods: frozenset[str] = _methods(methods)
         if make is not None:
             check_callable("make", make)
         self._make = make
@@ -79,13 +83,13 @@ class Keys:
         self._store: Store = MemoryStore() if store is None else store
         check_seconds("retention", retention, above=0, optional=True)
         check_seconds("margin", margin)
-        self.retention = retention
-        self.margin = float(margin)
+        self.retention: float | None = retention
+        self.margin: float = float(margin)
         for one in self._hosts.all():
             if (kept := self._kept_by(one)) is not None and kept <= self.margin:
                 raise refuse("margin", f"must be below the retention of {kept:g} s ({one.name})", margin)
         check_flag("allow_unsafe", allow_unsafe)
-        self.allow_unsafe = allow_unsafe
+        self.allow_unsafe: bool = allow_unsafe
 
     def claim(
         self,

@@ -13,19 +13,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import sqlite3
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from perdure import clock
-from perdure.durations import human
+from perdure.store.ours import Ours, is_damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from typing import Any, Self, TypeGuard
 
 __all__ = ["Kept", "Store", "Transaction", "Trouble", "default_path", "fields_of"]
@@ -33,13 +32,12 @@ __all__ = ["Kept", "Store", "Transaction", "Trouble", "default_path", "fields_of
 PATIENCE = 10.0
 """Seconds to wait for others who write; five hundred who come at once take a few on two slow processors."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.2
-"""Seconds between two looks at a file that others write. SQLite itself does not wait: it would see no signal."""
+PAUSES = (0.002, 0.2)
+"""Seconds between two looks at a file that others write, at first and at most."""
 
 FORGOTTEN = 30 * 86400.0
 """Seconds after which a name that nobody used is forgotten."""
 
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _APPLICATION = 0x70657264  # "perd", where SQLite keeps which program a file belongs to
 _VERSION = 1
 _TABLE = (
@@ -103,7 +101,8 @@ class Store:
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = path.absolute()
-        self._patience = patience
+        self._trouble = partial(_trouble, self.path)
+        self._ours = Ours("shared state", _APPLICATION, _VERSION, patience, PAUSES, self._trouble)
         self._db: sqlite3.Connection | None = None
 
     def __enter__(self) -> Self:
@@ -135,9 +134,9 @@ class Store:
         with self._in_words():
             db = self._opened(create=create)
             try:
-                self._patiently(lambda: db.execute(begin))
+                self._ours.patiently(lambda: db.execute(begin))
                 yield Transaction(db)
-                self._patiently(lambda: db.execute("COMMIT"))
+                self._ours.patiently(lambda: db.execute("COMMIT"))
             finally:
                 if db.in_transaction:
                     with contextlib.suppress(sqlite3.Error):
@@ -151,10 +150,10 @@ class Store:
                 self._db.execute("ROLLBACK")
             return self._db
         if create:
-            _make(self.path)
+            _make(self.path, self._ours)
         db = sqlite3.connect(self.path, timeout=0, isolation_level=None)
         try:
-            self._patiently(lambda: self._prepare(db, create=create))
+            self._ours.patiently(lambda: self._prepare(db, create=create))
         except BaseException:
             db.close()
             raise
@@ -165,48 +164,16 @@ class Store:
         """See that it is a file of ours, and make an empty one so."""
         db.execute("PRAGMA synchronous=NORMAL")
         with _at_once(db, "BEGIN"):
-            ours = self._is_ours(db)
+            ours = self._ours.has(db)
         if ours:
             return
         if not create:
             raise Trouble(f"{self.path}: there is no shared state yet")
         with _at_once(db, "BEGIN IMMEDIATE"):
-            if not self._is_ours(db):
-                _fill(db)
-
-    def _is_ours(self, db: sqlite3.Connection) -> bool:
-        application, version, tables = (
-            db.execute(ask).fetchone()[0]
-            for ask in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        )
-        if application == _APPLICATION and version > _VERSION:
-            raise Trouble(f"{self.path}: written by a newer perdure (version {version} of the file)")
-        if application != _APPLICATION and (application or version or tables):
-            raise Trouble(f"{self.path}: this is the database of another program, not shared state")
-        return bool(application == _APPLICATION)
+            if not self._ours.has(db):
+                _fill(db, self._ours)
 
     # Trouble
-
-    def _patiently(self, step: Callable[[], object]) -> None:
-        """Do it, and again while others are in the way. The pauses grow: many who look often keep out who writes.
-
-        They are drawn, so that nobody is always late.
-        """
-        end, pause = time.monotonic() + self._patience, FIRST_PAUSE
-        while True:
-            try:
-                step()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in _BUSY:
-                    raise
-                if time.monotonic() >= end:
-                    raise Trouble(
-                        f"{self.path}: locked by another process for more than {human(self._patience)}"
-                    ) from None
-                time.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(LONGEST_PAUSE, pause * 1.5)
-            else:
-                return
 
     @contextlib.contextmanager
     def _in_words(self) -> Generator[None]:
@@ -214,14 +181,14 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise Trouble(f"{self.path}: {self._why(error)}") from None
+            raise self._trouble(self._why(error)) from None
         except OSError as error:
             raise Trouble(f"{error.filename or self.path}: {error.strerror}") from None
 
     def _why(self, error: sqlite3.Error) -> str:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        if is_damaged(error):
             return "damaged, or no file of shared state; move it away to start afresh"
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_CANTOPEN:  # which says no more than that
             try:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666))
@@ -230,7 +197,11 @@ class Store:
         return str(error)
 
 
-def _make(path: Path) -> None:
+def _trouble(path: Path, reason: str) -> Trouble:
+    return Trouble(f"{path}: {reason}")
+
+
+def _make(path: Path, ours: Ours) -> None:
     """Put a complete file in place where there is none.
 
     Not step by step in the place itself: hundreds who come at once would keep each other from turning the log on.
@@ -245,7 +216,7 @@ def _make(path: Path) -> None:
             db.execute("PRAGMA synchronous=OFF")
             db.execute("PRAGMA journal_mode=WAL")  # stays as it was where the file system cannot do it
             with _at_once(db, "BEGIN IMMEDIATE"):
-                _fill(db)
+                _fill(db, ours)
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         _place(draft, path)
@@ -265,10 +236,9 @@ def _place(draft: Path, path: Path) -> None:
                 draft.rename(path)
 
 
-def _fill(db: sqlite3.Connection) -> None:
+def _fill(db: sqlite3.Connection, ours: Ours) -> None:
     db.execute(_TABLE)
-    db.execute(f"PRAGMA application_id={_APPLICATION}")
-    db.execute(f"PRAGMA user_version={_VERSION}")
+    ours.sign(db)
 
 
 @contextlib.contextmanager
