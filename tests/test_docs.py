@@ -35,7 +35,7 @@ from perdure import config, content, faults, hints, idempotency, integrations, t
 from perdure.engine import logs
 from perdure.faults.builtin import RULES as BUILTIN
 from perdure.faults.kinds import Fault, FaultKind, Safety
-from perdure.integrations.options import Options, Override
+from perdure.integrations.shared.options import Options, Override
 from perdure.parts import UNSET
 from perdure.testing import VirtualClock, no_waits, record_events
 

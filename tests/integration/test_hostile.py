@@ -20,7 +20,7 @@ from perdure import ConfigError, Dependency, FaultKind, Hedge, Retry, content, r
 from perdure.idempotency import ClientStore, Keys
 from perdure.integrations import Options
 from perdure.integrations.aiohttp import Middleware
-from perdure.integrations.answers import LOOKS
+from perdure.integrations.shared.answers import LOOKS
 from perdure.integrations.httpx import AsyncTransport, Transport
 from perdure.integrations.requests import Adapter
 from perdure.integrations.urllib3 import PoolManager

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from perdure.integrations.options import Options, override
+from perdure.integrations.shared.options import Options, override
 
 __all__ = ["Options", "override"]
 

@@ -16,11 +16,11 @@ import aiohttp
 from perdure.colour import OneShot
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.answers import LOOKS, Scope
-from perdure.integrations.bodies import PLAIN, Source
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, with_record
-from perdure.integrations.lines import Lines
-from perdure.integrations.options import OVERRIDE, Options
+from perdure.integrations.shared.answers import LOOKS, Scope
+from perdure.integrations.shared.bodies import PLAIN, Source
+from perdure.integrations.shared.exchange import Exchange, ended, origin_of
+from perdure.integrations.shared.lines import Lines
+from perdure.integrations.shared.options import OVERRIDE, Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from perdure.dependency import Dependency, View
-    from perdure.integrations.answers import Judge
-    from perdure.integrations.options import Given
+    from perdure.integrations.shared.answers import Judge
+    from perdure.integrations.shared.options import Given
     from perdure.policies import Retry
 
     Handler = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
@@ -52,7 +52,7 @@ class Middleware:
         async def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return await self._attempt(exchange)
 
-        self._lines = Lines(policy, Options(**options), full, full)
+        self._lines = Lines(policy, Options(**options), full, full, aiohttp.ClientResponse)
         # What the call that a task makes came to so far: a redirect, or aiohttp's own repetition, comes here again.
         self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
         responses.KINDS[aiohttp.ClientResponse] = (aiohttp.ClientResponse.close, None)
@@ -69,18 +69,13 @@ class Middleware:
         origin = origin_of(url.scheme, url.host or "", url.port)
         safety = exchange.safety(request.method, request.headers.__contains__)
         try:
-            response = await self._lines.send(exchange, request.method, origin, safety)
-        except FaultyResponse as faulty:
-            failed = faulty
-        except BaseException as error:
-            await exchange.afailed(error)
-            before.error = error if isinstance(error, Exception) else None
+            return await exchange.aconclude(  # type: ignore[no-any-return] # what the handler gave
+                lambda: self._lines.send(exchange, request.method, origin, safety),
+                lambda faulty: _ended(faulty, exchange.options),
+            )
+        except Exception as error:
+            before.error = error
             raise
-        else:
-            await _settle(exchange, response)
-            return response  # type: ignore[no-any-return] # what the handler gave
-        await _settle(exchange, failed.response)
-        return _ended(failed, exchange.options)  # type: ignore[no-any-return] # as above
 
     def _call_of(self, request: Any) -> _Call:
         task, mark = asyncio.current_task(), getattr(request, "_traces", None)
@@ -236,19 +231,16 @@ def _given_up(kind: type[aiohttp.ClientResponse]) -> type[aiohttp.ClientResponse
 
 
 def _ended(faulty: FaultyResponse, options: Options) -> Any:
-    response = keep_trail(faulty)
-    if not options.raise_on_exhausted:
-        if isinstance(response, aiohttp.ClientResponse):
-            kind: Any = type(response)  # mypy takes its hash for that of a response
-            response.__class__ = _given_up(kind)
-        return response
-    if faulty.status is None or faulty.status < 400:
-        raise faulty
+    response = ended(faulty, options, _error)
+    if isinstance(response, aiohttp.ClientResponse):
+        kind: Any = type(response)  # mypy takes its hash for that of a response
+        response.__class__ = _given_up(kind)
+    return response
+
+
+def _error(faulty: FaultyResponse) -> Exception:
+    response: aiohttp.ClientResponse = faulty.response
     response.close()
-    raise with_record(_error(faulty, response), faulty) from None
-
-
-def _error(faulty: FaultyResponse, response: aiohttp.ClientResponse) -> aiohttp.ClientResponseError:
     return aiohttp.ClientResponseError(
         response.request_info,
         response.history,

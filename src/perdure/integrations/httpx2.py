@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import httpx2
 
-from perdure.integrations import atransports, transports
-from perdure.integrations.options import Options
+from perdure.integrations.shared import atransports, transports
+from perdure.integrations.shared.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from perdure.dependency import Dependency, View
-    from perdure.integrations.options import Given
+    from perdure.integrations.shared.options import Given
     from perdure.policies import Retry
 
 __all__ = ["AsyncTransport", "Transport", "async_client", "client"]

@@ -22,15 +22,15 @@ from niquests.adapters import (  # type: ignore[import-not-found] # as above
 )
 
 from perdure.checks import refuse
-from perdure.integrations import aadapters, adapters
-from perdure.integrations.options import Options
+from perdure.integrations.shared import aadapters, adapters
+from perdure.integrations.shared.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from perdure.dependency import Dependency, View
-    from perdure.integrations.options import Given
+    from perdure.integrations.shared.options import Given
     from perdure.policies import Retry
 
 __all__ = ["Adapter", "AsyncAdapter", "async_session", "session"]

@@ -9,15 +9,15 @@ from __future__ import annotations
 import requests
 from requests.adapters import BaseAdapter, HTTPAdapter
 
-from perdure.integrations import adapters
-from perdure.integrations.options import Options
+from perdure.integrations.shared import adapters
+from perdure.integrations.shared.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Unpack
 
     from perdure.dependency import Dependency, View
-    from perdure.integrations.options import Given
+    from perdure.integrations.shared.options import Given
     from perdure.policies import Retry
 
 __all__ = ["Adapter", "session"]

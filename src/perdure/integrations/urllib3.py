@@ -15,18 +15,18 @@ from urllib3.util.request import set_file_position
 
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.again import can_put_back, look
-from perdure.integrations.answers import Scope, is_cut, length_of
-from perdure.integrations.bodies import Source, once_of, source_of
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest, with_record
-from perdure.integrations.lines import Lines
-from perdure.integrations.options import OVERRIDE, Options
+from perdure.integrations.shared.again import can_put_back, look
+from perdure.integrations.shared.answers import Scope, is_cut, length_of
+from perdure.integrations.shared.bodies import Source, once_of, source_of
+from perdure.integrations.shared.exchange import Exchange, ended, origin_of, shortest
+from perdure.integrations.shared.lines import Lines
+from perdure.integrations.shared.options import OVERRIDE, Options
 
 if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from perdure.dependency import Dependency, View
-    from perdure.integrations.options import Given
+    from perdure.integrations.shared.options import Given
     from perdure.policies import Retry
 
 __all__ = ["PoolManager", "guard"]
@@ -140,7 +140,7 @@ class _Sender:
         def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return self._attempt(exchange)
 
-        self._lines = Lines(policy, options, full, full)
+        self._lines = Lines(policy, options, full, full, urllib3.BaseHTTPResponse)
         responses.KINDS[urllib3.HTTPResponse] = (_close, None)
 
     def send(self, pool: Any, method: str, url: str, body: Any, headers: Any, given: dict[str, Any]) -> Any:
@@ -154,18 +154,10 @@ class _Sender:
         self._claim(exchange)
         origin = origin_of(pool.scheme, pool.host, pool.port)
         safety = exchange.safety(method, headers.__contains__)
-        try:
-            response = self._lines.send(exchange, method.upper(), origin, safety)
-        except FaultyResponse as faulty:
-            failed = faulty
-        except BaseException as error:
-            exchange.failed(error)
-            raise
-        else:
-            exchange.settle(response.status, response.headers)
-            return response
-        exchange.settle(failed.status, failed.response.headers)
-        return _ended(failed, exchange.options)
+        return exchange.conclude(
+            lambda: self._lines.send(exchange, method.upper(), origin, safety),
+            lambda faulty: ended(faulty, exchange.options, _error),
+        )
 
     def _claim(self, exchange: Exchange) -> None:
         keys, request = exchange.options.idempotency, exchange.request
@@ -254,19 +246,10 @@ def _peek(response: Any, limit: int, scope: str | None) -> tuple[bytes, bool]:
     return content[:limit], len(content) <= limit
 
 
-def _ended(faulty: FaultyResponse, options: Options) -> Any:
-    response = keep_trail(faulty)
-    if not options.raise_on_exhausted:
-        return response
-    if faulty.status is None or faulty.status < 400:
-        raise faulty
-    raise _error(faulty, response) from None
-
-
-def _error(faulty: FaultyResponse, response: Any) -> ResponseError:
-    error: ResponseError = with_record(ResponseError(str(faulty)), faulty)
-    error.response = response  # type: ignore[attr-defined] # urllib3 has no place for it
-    return error
+def _error(faulty: FaultyResponse) -> Exception:
+    error: Any = ResponseError(str(faulty))
+    error.response = faulty.response  # urllib3 has no place for it
+    return error  # type: ignore[no-any-return] # see above
 
 
 def _number(bound: Any) -> float | None:

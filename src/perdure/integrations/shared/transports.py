@@ -11,10 +11,10 @@ from perdure.engine.ambient import ENDS
 from perdure.errors import FaultyResponse
 from perdure.faults import Safety
 from perdure.faults.safety import REPLAYABLE
-from perdure.integrations import streams
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest, with_record
-from perdure.integrations.lines import KEPT, Lines
-from perdure.integrations.options import OVERRIDE, Override
+from perdure.integrations.shared import streams
+from perdure.integrations.shared.exchange import Exchange, ended, origin_of, shortest
+from perdure.integrations.shared.lines import KEPT, Lines
+from perdure.integrations.shared.options import OVERRIDE, Override
 from perdure.policies import Retry
 
 TYPE_CHECKING = False
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perdure.faults import Fault
-    from perdure.integrations.answers import Judge
-    from perdure.integrations.options import Options
+    from perdure.integrations.shared.answers import Judge
+    from perdure.integrations.shared.options import Options
 
 __all__ = ["EXTENSION", "PARSED", "WHOLE", "Base", "Common", "ends", "guard", "overrides", "timed"]
 
@@ -64,7 +64,7 @@ class Common:
     ) -> None:
         self._httpx = library
         self._bytes = library.ByteStream
-        self._lines = Lines(policy, options, quick, full)
+        self._lines = Lines(policy, options, quick, full, library.Response)
         # Another's transport may change the request, and each attempt begins with it as it was.
         self._is_own = type(self._wrapped).__module__.partition(".")[0] == library.__name__
         self._guard = self._lines.guard or _NoGuard
@@ -79,6 +79,7 @@ class Common:
             self._seen, self._quick = self._guard.settings, {}
         if (
             not self._is_own
+            or self._guard.fallback is not None
             or lines.is_timed
             or options.adds
             or options.idempotency is not None
@@ -169,20 +170,14 @@ class Common:
         )
 
     def _ended(self, faulty: FaultyResponse, request: Any, options: Options) -> Any:
-        """What a call comes to whose attempts are used up: the last response, or an error."""
-        response = keep_trail(faulty)
-        if not options.raise_on_exhausted:
-            return response
-        if faulty.status is None or faulty.status < 400:
-            raise faulty
         made = self._httpx.HTTPStatusError
-        raise with_record(made(str(faulty), request=request, response=response), faulty) from None
+        return ended(faulty, options, lambda said: made(str(said), request=request, response=said.response))
 
 
 class _NoGuard:
     """Stands for the guard of a Retry, which has none."""
 
-    settings = key_of = None
+    settings = key_of = fallback = None
 
 
 class Base(Common):
@@ -238,18 +233,9 @@ class Base(Common):
             self._claimed(exchange, keys.claim(**self._asked(exchange)))
         if exchange.source.once is not None:
             request.stream = streams.once(self._httpx.SyncByteStream, request.stream, exchange.source)
-        try:
-            response = self._send(exchange)
-        except FaultyResponse as faulty:
-            failed = faulty
-        except BaseException as error:
-            exchange.failed(error)
-            raise
-        else:
-            exchange.settle(response.status_code, response.headers)
-            return response
-        exchange.settle(failed.status, failed.response.headers)
-        return self._ended(failed, request, exchange.options)
+        return exchange.conclude(
+            lambda: self._send(exchange), lambda faulty: self._ended(faulty, request, exchange.options)
+        )
 
     def _judged(self, request: Any, response: Any, judge: Judge) -> Any:
         status, response.request = response.status_code, request

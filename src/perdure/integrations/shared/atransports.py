@@ -1,19 +1,19 @@
-"""The async transport for httpx and httpx2, under asyncio and trio; see ``perdure.integrations.transports``."""
+"""The async transport for httpx and httpx2, under asyncio and trio; see ``perdure.integrations.shared.transports``."""
 
 from __future__ import annotations
 
 from perdure.errors import FaultyResponse
-from perdure.integrations import streams
-from perdure.integrations.transports import EXTENSION, PARSED, WHOLE, Common, ends, overrides
+from perdure.integrations.shared import streams
+from perdure.integrations.shared.transports import EXTENSION, PARSED, WHOLE, Common, ends, overrides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from perdure.integrations.answers import Judge
-    from perdure.integrations.exchange import Exchange
-    from perdure.integrations.options import Options
+    from perdure.integrations.shared.answers import Judge
+    from perdure.integrations.shared.exchange import Exchange
+    from perdure.integrations.shared.options import Options
 
 __all__ = ["AsyncBase"]
 
@@ -71,25 +71,9 @@ class AsyncBase(Common):
             self._claimed(exchange, await keys.aclaim(**self._asked(exchange)))
         if exchange.source.once is not None:
             request.stream = streams.aonce(self._httpx.AsyncByteStream, request.stream, exchange.source)
-        try:
-            response = await self._send(exchange)
-        except FaultyResponse as faulty:
-            failed = faulty
-        except BaseException as error:
-            await exchange.afailed(error)
-            raise
-        else:
-            await self._settle(exchange, response)
-            return response
-        await self._settle(exchange, failed.response)
-        return self._ended(failed, request, exchange.options)
-
-    async def _settle(self, exchange: Exchange, response: Any) -> None:
-        try:
-            await exchange.asettle(response.status_code, response.headers)
-        except BaseException:  # cancelled: nobody will read it
-            await response.aclose()
-            raise
+        return await exchange.aconclude(
+            lambda: self._send(exchange), lambda faulty: self._ended(faulty, request, exchange.options)
+        )
 
     async def _judged(self, request: Any, response: Any, judge: Judge) -> Any:
         status, response.request = response.status_code, request

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from perdure import headers as ends
+from perdure.checks import refuse
+from perdure.engine import responses
 from perdure.engine.ambient import time_left
 from perdure.engine.trail import trail_of
-from perdure.errors import Refused
+from perdure.errors import FaultyResponse, Refused
 from perdure.faults import Safety
 from perdure.faults.safety import KEY_FIELDS, REPLAYABLE
-from perdure.integrations.options import UNSET
+from perdure.integrations.shared.options import UNSET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from perdure.errors import FaultyResponse
-    from perdure.integrations.answers import Judge
-    from perdure.integrations.bodies import Source
-    from perdure.integrations.lines import Lines
-    from perdure.integrations.options import Options, Override
+    from perdure.integrations.shared.answers import Judge
+    from perdure.integrations.shared.bodies import Source
+    from perdure.integrations.shared.lines import Lines
+    from perdure.integrations.shared.options import Options, Override
     from perdure.parts import Timeouts
 
-__all__ = ["ATTEMPT", "Exchange", "keep_trail", "origin_of", "shortest", "with_record"]
+__all__ = ["ATTEMPT", "Exchange", "ended", "keep_trail", "origin_of", "shortest", "with_record"]
 
 ATTEMPT = "X-Attempt"
 _PORTS = {"http": 80, "https": 443}
@@ -36,6 +37,7 @@ class Exchange:
         "before",
         "claim",
         "is_answered",
+        "kind",
         "number",
         "options",
         "override",
@@ -45,17 +47,18 @@ class Exchange:
     )
 
     def __init__(self, lines: Lines, request: Any, source: Source, override: Override | None) -> None:
-        self.request = request
-        self.source = source
-        self.override = override
+        self.kind: type = lines.kind
+        self.request: Any = request
+        self.source: Source = source
+        self.override: Override | None = override
         self.options: Options = lines.options.changed(override)
         self._judge: Judge = lines.judge_for(override)
         given = UNSET if override is None else override.timeouts
         self.timeouts: Timeouts | None = lines.timeouts if given is UNSET else given
         self.before: Any = None  # of the request, for attempts that follow
         self.claim: Any = None
-        self.number = 0
-        self.is_answered = False
+        self.number: int = 0
+        self.is_answered: bool = False
 
     def safety(self, method: str, has_field: Callable[[str], object]) -> Safety:
         """Whether it may be sent twice, by its method and whether it carries a key."""
@@ -110,36 +113,68 @@ class Exchange:
             return left, left, left
         return shortest(timeouts.connect, left), shortest(timeouts.read, left), left
 
-    def settle(self, status: int | None, headers: Any = None) -> None:
-        """Tell the idempotency key what the call was answered."""
-        if self.claim is not None:
-            self.lost()
-            self.claim.done(status, headers)
+    def conclude(self, send: Callable[[], Any], ended: Callable[[FaultyResponse], Any]) -> Any:
+        """Send it, and tell the idempotency key how that ended; ``ended`` makes of a failure what the user gets."""
+        try:
+            response = send()
+        except FaultyResponse as faulty:
+            failed = faulty
+        except BaseException as error:
+            if self.claim is not None:
+                self.lost()
+                self.claim.unknown() if self._was_sent(error) else self.claim.failed()
+            raise
+        else:
+            self._settle(response)
+            return self._checked(response)
+        self._settle(failed.response)
+        return ended(failed)
 
-    async def asettle(self, status: int | None, headers: Any = None) -> None:
+    async def aconclude(self, send: Callable[[], Any], ended: Callable[[FaultyResponse], Any]) -> Any:
         """The same for async code."""
+        try:
+            response = await send()
+        except FaultyResponse as faulty:
+            failed = faulty
+        except Exception as error:
+            if self.claim is not None:
+                self.lost()
+                await (self.claim.aunknown() if self._was_sent(error) else self.claim.afailed())
+            raise
+        except BaseException as error:  # in a cancelled task nothing can be awaited
+            if self.claim is not None:
+                self.lost()
+                self.claim.unknown() if self._was_sent(error) else self.claim.failed()
+            raise
+        else:
+            await self._asettle(response)
+            return self._checked(response)
+        await self._asettle(failed.response)
+        return ended(failed)
+
+    def _settle(self, response: Any) -> None:
         if self.claim is not None:
             self.lost()
-            await self.claim.adone(status, headers)
+            self.claim.done(*_status_and_headers(response))
 
-    def failed(self, error: BaseException) -> None:
-        """Tell the idempotency key that the call ended without an answer."""
+    async def _asettle(self, response: Any) -> None:
         if self.claim is not None:
             self.lost()
-            self._ending(error)()
+            try:
+                await self.claim.adone(*_status_and_headers(response))
+            except BaseException:  # cancelled: nobody will read it
+                responses.drop(response)
+                await responses.adrop(response)
+                raise
 
-    async def afailed(self, error: BaseException) -> None:
-        """The same for async code; of a cancelled task, in the task itself, as nothing can be awaited there."""
-        if self.claim is not None:
-            self.lost()
-            if isinstance(error, Exception):
-                await getattr(self.claim, "a" + self._ending(error).__name__)()
-            else:
-                self._ending(error)()
+    def _was_sent(self, error: BaseException) -> bool:
+        return self.number > 0 and not isinstance(error, Refused)
 
-    def _ending(self, error: BaseException) -> Callable[[], object]:
-        was_sent = self.number > 0 and not isinstance(error, Refused)
-        return self.claim.unknown if was_sent else self.claim.failed  # type: ignore[no-any-return] # its methods
+    def _checked(self, response: Any) -> Any:
+        """The response; a ConfigError for something else, which only a fallback can have given."""
+        if not isinstance(response, self.kind):
+            raise refuse("fallback", f"must give the client's {self.kind.__name__}", response)
+        return response
 
 
 def shortest(one: float | None, other: float | None) -> float | None:
@@ -162,12 +197,25 @@ def with_record(error: Any, faulty: FaultyResponse) -> Any:
     return error
 
 
+def ended(faulty: FaultyResponse, options: Options, error_of: Callable[[FaultyResponse], Exception]) -> Any:
+    """What a call comes to whose attempts are used up: the last response, or an error."""
+    response = keep_trail(faulty)
+    if not options.raise_on_exhausted:
+        return response
+    if faulty.status is None or faulty.status < 400:
+        raise faulty
+    raise with_record(error_of(faulty), faulty) from None
+
+
 def keep_trail(faulty: FaultyResponse) -> Any:
     """The response of a call that was given up, with the record of its attempts."""
-    from perdure.engine import responses
-
     trail, response = trail_of(faulty), faulty.response
     faulty.__traceback__ = None  # it holds the frame that holds the error
     if trail is not None:
         responses.note(response, trail)
     return response
+
+
+def _status_and_headers(response: Any) -> tuple[Any, Any]:
+    status = getattr(response, "status_code", None)
+    return getattr(response, "status", None) if status is None else status, getattr(response, "headers", None)

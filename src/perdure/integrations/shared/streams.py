@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from perdure.integrations.answers import LOOKS, Scope, length_of
-from perdure.integrations.bodies import PLAIN, START, Source, source_of
-from perdure.integrations.decoding import unpacked
+from perdure.integrations.shared.answers import LOOKS, Scope, length_of
+from perdure.integrations.shared.bodies import PLAIN, START, Source, source_of
+from perdure.integrations.shared.decoding import unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from typing import Any
 
-    from perdure.integrations.answers import Judge
+    from perdure.integrations.shared.answers import Judge
 
 __all__ = ["Seen", "achained", "aonce", "bytes_of", "chained", "copy_of", "is_long", "once", "source"]
 

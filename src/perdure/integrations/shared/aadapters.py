@@ -1,21 +1,21 @@
-"""The async adapter for niquests; see ``perdure.integrations.adapters``, which has the sync one."""
+"""The async adapter for niquests; see ``perdure.integrations.shared.adapters``, which has the sync one."""
 
 from __future__ import annotations
 
 from perdure.colour import is_awaitable
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.adapters import Common, is_read, is_short, is_upgraded, start_of_body
-from perdure.integrations.answers import Scope, is_cut
-from perdure.integrations.lines import Lines
+from perdure.integrations.shared.adapters import Common, is_read, is_short, is_upgraded, start_of_body
+from perdure.integrations.shared.answers import Scope, is_cut
+from perdure.integrations.shared.lines import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from perdure.integrations.exchange import Exchange
-    from perdure.integrations.options import Options
+    from perdure.integrations.shared.exchange import Exchange
+    from perdure.integrations.shared.options import Options
 
 __all__ = ["AsyncBase"]
 
@@ -31,7 +31,7 @@ class AsyncBase(Common):
         async def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return await self._attempt(exchange)
 
-        self._lines = Lines(policy, options, full, full)
+        self._lines = Lines(policy, options, full, full, library.Response)
         responses.KINDS[library.AsyncResponse] = (None, _close)
 
     async def send(self, request: Any, stream: Any = None, timeout: Any = None, **settings: Any) -> Any:
@@ -40,18 +40,9 @@ class AsyncBase(Common):
         keys = exchange.options.idempotency
         if keys is not None:
             self._claimed(exchange, await keys.aclaim(**self._asked(exchange)))
-        try:
-            response = await self._send(exchange)
-        except FaultyResponse as faulty:
-            failed = faulty
-        except BaseException as error:
-            await exchange.afailed(error)
-            raise
-        else:
-            await exchange.asettle(response.status_code, response.headers)
-            return response
-        await exchange.asettle(failed.status, failed.response.headers)
-        return self._ended(failed, request, exchange.options)
+        return await exchange.aconclude(
+            lambda: self._send(exchange), lambda faulty: self._ended(faulty, request, exchange.options)
+        )
 
     async def close(self) -> None:
         """Close the adapter that is wrapped."""

@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
-from perdure.integrations.again import can_put_back, look
-from perdure.integrations.answers import Scope, is_cut, length_of
-from perdure.integrations.bodies import PLAIN, once_of, source_of
-from perdure.integrations.exchange import Exchange, keep_trail, origin_of, shortest, with_record
-from perdure.integrations.lines import Lines
-from perdure.integrations.options import OVERRIDE
+from perdure.integrations.shared.again import can_put_back, look
+from perdure.integrations.shared.answers import Scope, is_cut, length_of
+from perdure.integrations.shared.bodies import PLAIN, once_of, source_of
+from perdure.integrations.shared.exchange import Exchange, ended, origin_of, shortest
+from perdure.integrations.shared.lines import Lines
+from perdure.integrations.shared.options import OVERRIDE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from perdure.faults import Fault
-    from perdure.integrations.bodies import Source
-    from perdure.integrations.options import Options
+    from perdure.integrations.shared.bodies import Source
+    from perdure.integrations.shared.options import Options
 
 __all__ = ["Base", "Common"]
 
@@ -106,13 +106,8 @@ class Common:
         return exchange.judge().fault(response.status_code, response.headers, method, seen, complete=complete)
 
     def _ended(self, faulty: FaultyResponse, request: Any, options: Options) -> Any:
-        response = keep_trail(faulty)
-        if not options.raise_on_exhausted:
-            return response
-        if faulty.status is None or faulty.status < 400:
-            raise faulty
         made = self._library.exceptions.HTTPError
-        raise with_record(made(str(faulty), request=request, response=response), faulty) from None
+        return ended(faulty, options, lambda said: made(str(said), request=request, response=said.response))
 
 
 class Base(Common):
@@ -126,7 +121,7 @@ class Base(Common):
         def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return self._attempt(exchange)
 
-        self._lines = Lines(policy, options, full, full)
+        self._lines = Lines(policy, options, full, full, library.Response)
         responses.KINDS[library.Response] = (_close, None)
 
     def send(self, request: Any, stream: Any = None, timeout: Any = None, **settings: Any) -> Any:
@@ -135,18 +130,9 @@ class Base(Common):
         keys = exchange.options.idempotency
         if keys is not None:
             self._claimed(exchange, keys.claim(**self._asked(exchange)))
-        try:
-            response = self._send(exchange)
-        except FaultyResponse as faulty:
-            failed = faulty
-        except BaseException as error:
-            exchange.failed(error)
-            raise
-        else:
-            exchange.settle(response.status_code, response.headers)
-            return response
-        exchange.settle(failed.status, failed.response.headers)
-        return self._ended(failed, request, exchange.options)
+        return exchange.conclude(
+            lambda: self._send(exchange), lambda faulty: self._ended(faulty, request, exchange.options)
+        )
 
     def close(self) -> None:
         """Close the adapter that is wrapped."""

@@ -12,8 +12,8 @@ from types import FunctionType
 from perdure.dependency import Dependency, View
 from perdure.errors import ConfigError
 from perdure.faults import Safety
-from perdure.integrations.answers import Judge
-from perdure.integrations.options import UNSET
+from perdure.integrations.shared.answers import Judge
+from perdure.integrations.shared.options import UNSET
 from perdure.policies import Retry
 
 TYPE_CHECKING = False
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from perdure.integrations.exchange import Exchange
-    from perdure.integrations.options import Options, Override
+    from perdure.integrations.shared.exchange import Exchange
+    from perdure.integrations.shared.options import Options, Override
     from perdure.parts import Timeouts
 
 __all__ = ["KEPT", "Line", "Lines"]
@@ -40,23 +40,40 @@ class Line:
     __slots__ = ("full", "quick", "safety")
 
     def __init__(self, quick: Callable[..., Any], full: Callable[..., Any], safety: Safety) -> None:
-        self.quick = quick
-        self.full = full
-        self.safety = safety
+        self.quick: Callable[..., Any] = quick
+        self.full: Callable[..., Any] = full
+        self.safety: Safety = safety
 
 
 class Lines:
     """All lines of one transport, adapter or middleware. Safe from any thread and task."""
 
-    __slots__ = ("_full", "_judge", "_judged", "_lines", "_pinned", "_quick", "guard", "options", "policy")
+    __slots__ = (
+        "_full",
+        "_judge",
+        "_judged",
+        "_lines",
+        "_pinned",
+        "_quick",
+        "guard",
+        "kind",
+        "options",
+        "policy",
+    )
 
     def __init__(
-        self, policy: Any, options: Options, quick: Callable[..., Any], full: Callable[..., Any]
+        self,
+        policy: Any,
+        options: Options,
+        quick: Callable[..., Any],
+        full: Callable[..., Any],
+        kind: type,
     ) -> None:
         if not isinstance(policy, (Retry, Dependency, View)):
             raise ConfigError(f"policy must be a perdure.Dependency or a perdure.Retry, got {policy!r}")
+        self.kind: type = kind  # of the client's responses
         self.policy: Any = policy
-        self.options = options
+        self.options: Options = options
         self.guard: Any = None if isinstance(policy, Retry) else policy._guard
         self._quick = quick
         self._full = full

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from perdure.integrations.options import Options
+    from perdure.integrations.shared.options import Options
     from perdure.policies import Retry
 
 __all__ = ["LOOKS", "Judge", "Scope", "is_cut", "length_of"]

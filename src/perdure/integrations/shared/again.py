@@ -5,7 +5,7 @@ from __future__ import annotations
 from http.client import HTTPResponse
 from io import BytesIO
 
-from perdure.integrations.decoding import unpacked
+from perdure.integrations.shared.decoding import unpacked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
