@@ -20,7 +20,7 @@ from perdure.integrations.shared.answers import LOOKS, Scope
 from perdure.integrations.shared.bodies import PLAIN, Source
 from perdure.integrations.shared.exchange import Exchange, ended, origin_of
 from perdure.integrations.shared.lines import Lines
-from perdure.integrations.shared.options import OVERRIDE, Options
+from perdure.integrations.shared.options import OVERRIDE, Options, check_arguments, check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Middleware:
         async def full(_request: Any, exchange: Exchange, _once: Any) -> Any:
             return await self._attempt(exchange)
 
-        self._lines = Lines(policy, Options(**options), full, full, aiohttp.ClientResponse)
+        self._lines = Lines(policy, Options.of(options), full, full, aiohttp.ClientResponse)
         # What the call that a task makes came to so far: a redirect, or aiohttp's own repetition, comes here again.
         self._calls: WeakKeyDictionary[Any, _Call] = WeakKeyDictionary()
         responses.KINDS[aiohttp.ClientResponse] = (aiohttp.ClientResponse.close, None)
@@ -163,17 +163,10 @@ def session(
 
     Its middlewares are the policy's and then the given ones. The caller's to close; of one loop, as sessions are.
     """
-    given = (options or Options()).given()
+    given = check_options(options).given()
+    check_arguments(arguments)
     own = arguments.pop("middlewares", ())
     return aiohttp.ClientSession(middlewares=(Middleware(policy, **given), *own), **arguments)
-
-
-async def _settle(exchange: Exchange, response: Any) -> None:
-    try:
-        await exchange.asettle(response.status, response.headers)
-    except BaseException:  # cancelled: nobody will read it
-        response.close()
-        raise
 
 
 def _source(request: Any) -> Source:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import httpx
 
 from perdure.integrations.shared import atransports, transports
-from perdure.integrations.shared.options import Options
+from perdure.integrations.shared.options import Options, check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Transport(transports.Base, httpx.BaseTransport):
         wrap: httpx.BaseTransport | None = None,
         **options: Unpack[Given],
     ) -> None:
-        super().__init__(httpx, policy, httpx.HTTPTransport() if wrap is None else wrap, Options(**options))
+        super().__init__(httpx, policy, httpx.HTTPTransport() if wrap is None else wrap, Options.of(options))
 
 
 class AsyncTransport(atransports.AsyncBase, httpx.AsyncBaseTransport):
@@ -54,7 +54,7 @@ class AsyncTransport(atransports.AsyncBase, httpx.AsyncBaseTransport):
         **options: Unpack[Given],
     ) -> None:
         super().__init__(
-            httpx, policy, httpx.AsyncHTTPTransport() if wrap is None else wrap, Options(**options)
+            httpx, policy, httpx.AsyncHTTPTransport() if wrap is None else wrap, Options.of(options)
         )
 
 
@@ -86,7 +86,7 @@ def client(
     """
     made, given = (
         _Client(**transports.timed(policy, httpx.Timeout, arguments)),
-        (options or Options()).given(),
+        check_options(options).given(),
     )
     return transports.guard(made, lambda inner: Transport(policy, inner, **given))  # type: ignore[no-any-return]
 
@@ -97,6 +97,6 @@ def async_client(
     """An ``httpx.AsyncClient`` that sends everything under the policy; see ``client``. Task safe."""
     made, given = (
         _AsyncClient(**transports.timed(policy, httpx.Timeout, arguments)),
-        (options or Options()).given(),
+        check_options(options).given(),
     )
     return transports.guard(made, lambda inner: AsyncTransport(policy, inner, **given))  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import httpx2
 
 from perdure.integrations.shared import atransports, transports
-from perdure.integrations.shared.options import Options
+from perdure.integrations.shared.options import Options, check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ class Transport(transports.Base, httpx2.BaseTransport):
         wrap: httpx2.BaseTransport | None = None,
         **options: Unpack[Given],
     ) -> None:
-        super().__init__(httpx2, policy, httpx2.HTTPTransport() if wrap is None else wrap, Options(**options))
+        super().__init__(
+            httpx2, policy, httpx2.HTTPTransport() if wrap is None else wrap, Options.of(options)
+        )
 
 
 class AsyncTransport(atransports.AsyncBase, httpx2.AsyncBaseTransport):
@@ -54,7 +56,7 @@ class AsyncTransport(atransports.AsyncBase, httpx2.AsyncBaseTransport):
         **options: Unpack[Given],
     ) -> None:
         super().__init__(
-            httpx2, policy, httpx2.AsyncHTTPTransport() if wrap is None else wrap, Options(**options)
+            httpx2, policy, httpx2.AsyncHTTPTransport() if wrap is None else wrap, Options.of(options)
         )
 
 
@@ -88,7 +90,7 @@ def client(
     """
     made, given = (
         _Client(**transports.timed(policy, httpx2.Timeout, arguments)),
-        (options or Options()).given(),
+        check_options(options).given(),
     )
     return transports.guard(made, lambda inner: Transport(policy, inner, **given))  # type: ignore[no-any-return]
 
@@ -99,6 +101,6 @@ def async_client(
     """An ``httpx2.AsyncClient`` that sends everything under the policy; see ``client``. Task safe."""
     made, given = (
         _AsyncClient(**transports.timed(policy, httpx2.Timeout, arguments)),
-        (options or Options()).given(),
+        check_options(options).given(),
     )
     return transports.guard(made, lambda inner: AsyncTransport(policy, inner, **given))  # type: ignore[no-any-return]

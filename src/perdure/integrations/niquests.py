@@ -52,7 +52,7 @@ class Adapter(adapters.Base, BaseAdapter):  # type: ignore[misc] # as above
         self, policy: Dependency | View | Retry, wrap: BaseAdapter | None = None, **options: Unpack[Given]
     ) -> None:
         super().__init__(
-            niquests, policy, _single(HTTPAdapter() if wrap is None else wrap), Options(**options)
+            niquests, policy, _single(HTTPAdapter() if wrap is None else wrap), Options.of(options)
         )
 
     def send(self, request: Any, stream: Any = None, timeout: Any = None, **settings: Any) -> Any:
@@ -76,7 +76,7 @@ class AsyncAdapter(aadapters.AsyncBase, AsyncBaseAdapter):  # type: ignore[misc]
         **options: Unpack[Given],
     ) -> None:
         super().__init__(
-            niquests, policy, _single(AsyncHTTPAdapter() if wrap is None else wrap), Options(**options)
+            niquests, policy, _single(AsyncHTTPAdapter() if wrap is None else wrap), Options.of(options)
         )
 
     async def send(self, request: Any, stream: Any = None, timeout: Any = None, **settings: Any) -> Any:

@@ -37,7 +37,7 @@ class Adapter(adapters.Base, BaseAdapter):  # type: ignore[misc] # send() names 
     def __init__(
         self, policy: Dependency | View | Retry, wrap: BaseAdapter | None = None, **options: Unpack[Given]
     ) -> None:
-        super().__init__(requests, policy, HTTPAdapter() if wrap is None else wrap, Options(**options))
+        super().__init__(requests, policy, HTTPAdapter() if wrap is None else wrap, Options.of(options))
 
 
 def session(policy: Dependency | View | Retry, **options: Unpack[Given]) -> requests.Session:

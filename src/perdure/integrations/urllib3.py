@@ -13,6 +13,7 @@ from urllib3.exceptions import ProtocolError, ResponseError, UnrewindableBodyErr
 from urllib3.util import Timeout
 from urllib3.util.request import set_file_position
 
+from perdure.checks import refuse
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.shared.again import can_put_back, look
@@ -20,14 +21,16 @@ from perdure.integrations.shared.answers import Scope, is_cut, length_of
 from perdure.integrations.shared.bodies import Source, once_of, source_of
 from perdure.integrations.shared.exchange import Exchange, ended, origin_of, shortest
 from perdure.integrations.shared.lines import Lines
-from perdure.integrations.shared.options import OVERRIDE, Options
+from perdure.integrations.shared.options import OVERRIDE, Options, check_arguments, check_options
 
 if TYPE_CHECKING:
-    from typing import Any, Unpack
+    from typing import Any, TypeVar, Unpack
 
     from perdure.dependency import Dependency, View
     from perdure.integrations.shared.options import Given
     from perdure.policies import Retry
+
+    M = TypeVar("M", bound=urllib3.PoolManager)
 
 __all__ = ["PoolManager", "guard"]
 
@@ -45,8 +48,9 @@ class PoolManager(urllib3.PoolManager):
     def __init__(
         self, policy: Dependency | View | Retry, *, options: Options | None = None, **arguments: Any
     ) -> None:
+        check_arguments(arguments)
         super().__init__(**arguments)
-        _put_under(self, policy, options or Options())
+        _put_under(self, policy, check_options(options))
 
     def urlopen(  # type: ignore[override] # as that of urllib3.PoolManager
         self,
@@ -59,15 +63,15 @@ class PoolManager(urllib3.PoolManager):
         return super().urlopen(method, url, redirect, **_for_redirects(self, given))
 
 
-def guard(
-    manager: urllib3.PoolManager, policy: Dependency | View | Retry, **options: Unpack[Given]
-) -> urllib3.PoolManager:
+def guard(manager: M, policy: Dependency | View | Retry, **options: Unpack[Given]) -> M:
     """Put a manager that exists, such as a ``ProxyManager``, under a policy, and give it back.
 
     Its open connections are dropped. Raises ConfigError for values that cannot work.
     """
+    if not isinstance(manager, urllib3.PoolManager):
+        raise refuse("manager", "must be a urllib3.PoolManager", manager)
     manager.clear()
-    _put_under(manager, policy, Options(**options))
+    _put_under(manager, policy, Options.of(options))
     plain = manager.urlopen
 
     def urlopen(method: str, url: str, redirect: bool = True, **given: Any) -> Any:  # noqa: FBT001, FBT002

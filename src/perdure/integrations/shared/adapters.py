@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from perdure.checks import refuse
 from perdure.engine import responses
 from perdure.errors import FaultyResponse
 from perdure.integrations.shared.again import can_put_back, look
@@ -115,6 +116,8 @@ class Base(Common):
 
     def __init__(self, library: ModuleType, policy: Any, wrap: Any, options: Options) -> None:
         super().__init__()
+        if not isinstance(wrap, library.adapters.BaseAdapter):
+            raise refuse("wrap", f"must be a {library.__name__}.adapters.BaseAdapter", wrap)
         self._library = library
         self._wrapped = wrap
 

@@ -1,10 +1,18 @@
-"""The async transport for httpx and httpx2, under asyncio and trio; see ``perdure.integrations.shared.transports``."""
+"""The async transport for httpx and httpx2, under asyncio and trio; see ``transports``."""
 
 from __future__ import annotations
 
 from perdure.errors import FaultyResponse
 from perdure.integrations.shared import streams
-from perdure.integrations.shared.transports import EXTENSION, PARSED, WHOLE, Common, ends, overrides
+from perdure.integrations.shared.transports import (
+    EXTENSION,
+    PARSED,
+    WHOLE,
+    Common,
+    check_wrap,
+    ends,
+    overrides,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +30,7 @@ class AsyncBase(Common):
     """The async transport; see ``perdure.integrations.httpx.AsyncTransport``."""
 
     def __init__(self, library: ModuleType, policy: Any, wrap: Any, options: Options) -> None:
+        check_wrap(wrap, library.AsyncBaseTransport)
         self._wrapped = wrap
         inner, looks, reads = wrap.handle_async_request, options.looks, options.whole
 

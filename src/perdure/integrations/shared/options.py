@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from inspect import signature
 
 from perdure.checks import check_callable, check_flag, check_whole, refuse
 from perdure.colour import is_coroutine_function
@@ -13,9 +15,9 @@ from perdure.policies import Retry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable
     from contextvars import Token
-    from typing import Any, Self, TypedDict
+    from typing import Any, Self, TypedDict, Unpack
 
     from perdure.content import Reply, Rule
     from perdure.faults import Fault
@@ -34,10 +36,67 @@ if TYPE_CHECKING:
         whole: bool
         peek: int
 
+    class Said(TypedDict, total=False):
+        """The fields of Override as keyword arguments."""
 
-__all__ = ["OVERRIDE", "Options", "Override", "override"]
+        retry: Retry | None
+        timeouts: Timeouts | None
+        safety: Safety | None
+        hedge: Hedge | None
+        fallback: Fallback | None
+        key: Any
+        content: Rule | None
+        validate: Callable[[Reply], object] | None
+        raise_on_exhausted: bool
+        idempotency_key: str | None
+        operation: str | None
+
+
+__all__ = ["OVERRIDE", "Options", "Override", "check_arguments", "check_options", "override"]
 
 LIMIT = 65_536
+
+
+def _check_names(kind: type, given: Iterable[str], what: str) -> None:
+    known = [one.name for one in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise refuse(what, f"must be among {', '.join(known)}", name)
+
+
+def check_arguments(arguments: Iterable[str]) -> None:
+    """A ConfigError where an option was given among the arguments of a client."""
+    for one in fields(Options):
+        if one.name in arguments and one.name != "headers":  # clients have an argument of that name
+            raise refuse("options", f"holds {one.name}: write options=Options({one.name}=...)", one.name)
+
+
+def check_options(options: Any) -> Options:
+    """Options, or those of nobody; a ConfigError for what is none."""
+    if options is None:
+        return Options()
+    if not isinstance(options, Options):
+        raise refuse("options", "must be perdure.integrations.Options, or None", options)
+    return options
+
+
+def _check_functions(content: Any, validate: Any) -> None:
+    if content is not None:
+        from perdure.content import Rule
+
+        if not isinstance(content, Rule):
+            raise refuse(
+                "content", "must be a rule of perdure.content; wrap a function in content.rule()", content
+            )
+    if validate is None:
+        return
+    _check_function("validate", validate)
+    try:
+        signature(validate).bind(None)
+    except TypeError:
+        raise refuse("validate", "must be a function of one argument, the Reply", validate) from None
+    except ValueError:  # some functions in C do not say what they take
+        return
 
 
 class _Unset:
@@ -85,15 +144,21 @@ class Options:
     def __post_init__(self) -> None:
         if self.key not in ("host", None):
             _check_function("key", self.key)
-        for name in ("content", "validate", "headers"):
-            if getattr(self, name) is not None:
-                _check_function(name, getattr(self, name))
+        _check_functions(self.content, self.validate)
+        if self.headers is not None:
+            _check_function("headers", self.headers)
         if self.idempotency is not None and not callable(getattr(self.idempotency, "claim", None)):
             raise refuse("idempotency", "must be perdure.idempotency.Keys, or None", self.idempotency)
         check_flag("raise_on_exhausted", self.raise_on_exhausted)
         check_flag("announce", self.announce)
         check_flag("whole", self.whole)
         check_whole("peek", self.peek, least=1)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """Options from keyword arguments; a ConfigError that lists the fields for a name that is none."""
+        _check_names(cls, given, "options")
+        return cls(**given)
 
     @property
     def adds(self) -> bool:
@@ -141,9 +206,8 @@ class Override:
             value = getattr(self, name)
             if value is not UNSET and value is not None and not isinstance(value, kind):
                 raise refuse(name, f"must be a {kind.__name__}, or None", value)
-        for name in ("content", "validate"):
-            if (value := getattr(self, name)) is not UNSET and value is not None:
-                _check_function(name, value)
+        content, validate = (None if one is UNSET else one for one in (self.content, self.validate))
+        _check_functions(content, validate)
         if self.raise_on_exhausted is not UNSET:
             check_flag("raise_on_exhausted", self.raise_on_exhausted)
         if self.key is not UNSET and self.key.__hash__ is None:
@@ -154,12 +218,9 @@ class Override:
         """Read the mapping that a client's own per-request settings carry; a ConfigError for an unknown name."""
         if isinstance(given, Override):
             return given
-        if not hasattr(given, "keys"):
+        if not isinstance(given, Mapping):
             raise refuse("perdure", "must be a mapping of what one request says otherwise", given)
-        known = [one.name for one in fields(cls)]
-        for name in given:
-            if name not in known:
-                raise refuse("perdure", f"may say {', '.join(known)} for one request", name)
+        _check_names(cls, given, "override")
         return cls(**given)
 
     def over(self, around: Override | None) -> Override:
@@ -211,7 +272,7 @@ class override:  # noqa: N801 - it is called like a function
 
     __slots__ = ("_given", "_tokens")
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **given: Unpack[Said]) -> None:
         self._given = Override.of(given)
         self._tokens: list[Token[Override | None]] = []
 

@@ -6,6 +6,7 @@ Whatever else there is (time to hand over, a file as its body, a key, an overrid
 
 from __future__ import annotations
 
+from perdure.checks import refuse
 from perdure.engine import responses
 from perdure.engine.ambient import ENDS
 from perdure.errors import FaultyResponse
@@ -27,7 +28,18 @@ if TYPE_CHECKING:
     from perdure.integrations.shared.answers import Judge
     from perdure.integrations.shared.options import Options
 
-__all__ = ["EXTENSION", "PARSED", "WHOLE", "Base", "Common", "ends", "guard", "overrides", "timed"]
+__all__ = [
+    "EXTENSION",
+    "PARSED",
+    "WHOLE",
+    "Base",
+    "Common",
+    "check_wrap",
+    "ends",
+    "guard",
+    "overrides",
+    "timed",
+]
 
 EXTENSION = "perdure"
 """The request's extension that says how it is treated: ``client.get(url, extensions={"perdure": {...}})``."""
@@ -184,6 +196,7 @@ class Base(Common):
     """The sync transport; see ``perdure.integrations.httpx.Transport``."""
 
     def __init__(self, library: ModuleType, policy: Any, wrap: Any, options: Options) -> None:
+        check_wrap(wrap, library.BaseTransport)
         self._wrapped = wrap
         inner, looks, reads = wrap.handle_request, options.looks, options.whole
 
@@ -287,6 +300,12 @@ class Base(Common):
     def close(self) -> None:
         """Close the transport that is wrapped."""
         self._wrapped.close()
+
+
+def check_wrap(wrap: Any, kind: type) -> None:
+    """A ConfigError for what cannot send, such as the transport of the other colour."""
+    if not isinstance(wrap, kind):
+        raise refuse("wrap", f"must be a {kind.__module__.partition('.')[0]}.{kind.__name__}", wrap)
 
 
 def guard(client: Any, transport: Callable[[Any], Any]) -> Any:
