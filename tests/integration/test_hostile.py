@@ -20,9 +20,9 @@ from perdure import ConfigError, Dependency, FaultKind, Hedge, Retry, content, r
 from perdure.idempotency import ClientStore, Keys
 from perdure.integrations import Options
 from perdure.integrations.aiohttp import Middleware
-from perdure.integrations.shared.answers import LOOKS
 from perdure.integrations.httpx import AsyncTransport, Transport
 from perdure.integrations.requests import Adapter
+from perdure.integrations.shared.answers import LOOKS
 from perdure.integrations.urllib3 import PoolManager
 from perdure.testing import no_waits
 from tests.integration import wire

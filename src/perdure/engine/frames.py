@@ -130,11 +130,16 @@ def _awaited_by(suspended: Any) -> Any:
     for name in ("cr_await", "gi_yieldfrom", "ag_await"):
         if hasattr(suspended, name):
             return getattr(suspended, name)
-    if type(suspended).__name__.startswith("async_generator_"):  # the awaitable of asend() names no generator
+    # The awaitable of asend(), and that of a coroutine's __await__, do not name what they drive.
+    if type(suspended).__name__.startswith(("async_generator_", "coroutine_wrapper")):
         import gc
 
-        return next((one for one in gc.get_referents(suspended) if hasattr(one, "ag_frame")), None)
+        return next((one for one in gc.get_referents(suspended) if _is_driven(one)), None)
     return None
+
+
+def _is_driven(one: object) -> bool:
+    return hasattr(one, "ag_frame") or hasattr(one, "cr_frame")
 
 
 def _begin_anew() -> None:

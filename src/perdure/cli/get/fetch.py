@@ -45,6 +45,9 @@ BLINK = 0.1
 KEPT = 100
 """So many attempts are remembered, the last ones."""
 
+_LEAST = 4_096
+"""So many bytes count as getting further where nobody knows how many there are; else it is a thousandth."""
+
 
 class Fetch:
     """One ``perdure get``, from the first attempt to the ending. One thread, one use."""
@@ -63,6 +66,7 @@ class Fetch:
         self._request = request
         self._sink = sink
         self._screen = screen
+        self._total: int | None = None
         self._progress = progress
         self._log = log
         self._began = time.monotonic()
@@ -158,7 +162,10 @@ class Fetch:
 
     def _look_at_progress(self, mirror: Mirror, failure: Failed) -> None:
         """A failure after new bytes counts as the first: the next round begins with the same mirror."""
-        if self._sink.have <= self._high:
+        least = (
+            _LEAST if self._total is None else self._total // 1000
+        )  # else a byte each time would go on for ever
+        if self._sink.have <= self._high or self._sink.have - self._high < least:
             return
         self._high = self._sink.have
         if failure.fault.retryable:
@@ -191,6 +198,7 @@ class Fetch:
 
     def moved(self, have: int, total: int | None) -> None:
         """Bytes came."""
+        self._total = total
         self._progress.show(have, total)
 
     def idle(self) -> None:

@@ -153,7 +153,9 @@ class Part:
     def _write_note(self, url: str) -> None:
         note = {"schema": SCHEMA, "url": shown(url), "id": self.of, **self.known._asdict()}
         fresh = self._note + ".new"
-        with open(fresh, "w", encoding="ascii") as file:  # noqa: PTH123
+        _forget(fresh)  # left by a run that was killed, or a link that somebody put there
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        with open(os.open(fresh, flags, 0o666), "w", encoding="ascii") as file:  # noqa: PTH123
             json.dump(note, file)
         os.replace(fresh, self._note)  # noqa: PTH105
 

@@ -151,10 +151,13 @@ class Call:
         body = b""
         if response.status_code >= 400 and self._request.method != "HEAD":
             with contextlib.suppress(Exception):  # the status counts, whatever becomes of its explanation
-                for data in response.iter_bytes():
+                for data in response.iter_raw():  # as it came: a body may unpack to gigabytes
                     body += data
                     if len(body) >= _EXPLAINED:
                         break
+            from perdure.integrations.shared.decoding import unpacked
+
+            body = unpacked(body, response.headers.get("content-encoding"), _EXPLAINED)
         return Head(response.status_code, response.headers, str(response.request.url), body)
 
     @contextlib.contextmanager

@@ -98,10 +98,16 @@ class Judge:
     def _by_content(self, status: int, headers: Any, body: bytes, *, complete: bool) -> Fault | None:
         from perdure.content import Reply
         from perdure.engine.hooks import ask
+        from perdure.engine.logs import complain
 
         reply = Reply(status, headers, body, complete)
         if self._content is not None and (found := ask(self._content, "content=", reply)) is not None:
-            return _fault_of(found)
+            fault = _fault_of(found)
+            if fault is None:
+                complain(
+                    self._content, "content=", TypeError(f"it gave {found!r}, no Fault, FaultKind or None")
+                )
+            return fault
         return None if self._validate is None or status >= 400 else _validated(self._validate, reply)
 
 

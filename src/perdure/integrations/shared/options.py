@@ -82,12 +82,7 @@ def check_options(options: Any) -> Options:
 
 def _check_functions(content: Any, validate: Any) -> None:
     if content is not None:
-        from perdure.content import Rule
-
-        if not isinstance(content, Rule):
-            raise refuse(
-                "content", "must be a rule of perdure.content; wrap a function in content.rule()", content
-            )
+        _check_function("content", content)
     if validate is None:
         return
     _check_function("validate", validate)
