@@ -32,7 +32,18 @@ def test_the_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_subcommand_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["runn"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("perdure: no such command 'runn'")
+    assert line == "perdure: no such command 'runn'; did you mean 'run'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("gte", "; did you mean 'get'?"), ("explian", "; did you mean 'explain'?"), ("curl", "")],
+)
+def test_a_subcommand_that_is_close_is_suggested(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke([name]) == 2
+    assert capsys.readouterr().err == f"perdure: no such command {name!r}{words}\n"
 
 
 def test_every_option_of_run_has_help() -> None:
@@ -41,13 +52,18 @@ def test_every_option_of_run_has_help() -> None:
     assert all(param.help for param in run.params if isinstance(param, click.Option))
 
 
-def test_without_click_one_line_says_what_to_install(perdure: Perdure) -> None:
+@pytest.mark.parametrize(
+    ("command", "extra"), [(("run", "--", "true"), "cli"), (("get", "http://127.0.0.1:1/x"), "get")]
+)
+def test_without_click_one_line_says_what_to_install(
+    perdure: Perdure, command: tuple[str, ...], extra: str
+) -> None:
     (perdure.cwd / "click.py").write_text("raise ModuleNotFoundError('no click', name='click')\n")
     env = {"PYTHONPATH": f"{perdure.cwd}:{perdure.env['PYTHONPATH']}"}
-    ended = perdure("run", "--", "true", env=env)
+    ended = perdure(*command, env=env)
     assert ended.returncode == 125
     assert ended.stderr.decode().splitlines() == [
-        'perdure: the command line needs click; install it with: pip install "perdure[cli]"'
+        f'perdure: the command line needs click; install it with: pip install "perdure[{extra}]"'
     ]
 
 

@@ -334,7 +334,7 @@ def test_a_key_function_gets_the_request_and_may_give_none(
 def test_a_fallback_gets_the_error_and_the_request(client: Client) -> None:
     given: list[Any] = []
 
-    def instead(error: Exception, request: Any, *_: Any) -> None:
+    def instead(error: Exception, request: Any) -> None:
         given.append((type(error), request.method))
         raise error
 

@@ -1,4 +1,4 @@
-"""The command ``perdure``. Needs click: ``pip install "perdure[cli]"``."""
+"""The command ``perdure``. Needs click: ``pip install "perdure[cli]"``, or ``"perdure[get]"`` for downloads too."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.name != "click":
             raise
         if sys.stderr is not None:
+            given = sys.argv[1:] if arguments is None else arguments
+            extra = "get" if given[:1] == ["get"] else "cli"  # that of get brings click as well
             sys.stderr.write(
-                'perdure: the command line needs click; install it with: pip install "perdure[cli]"\n'
+                f'perdure: the command line needs click; install it with: pip install "perdure[{extra}]"\n'
             )
         return CANNOT
     return invoke(arguments)

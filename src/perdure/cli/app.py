@@ -10,7 +10,7 @@ import sys
 import click
 
 from perdure.cli.exits import FAILED, USAGE
-from perdure.cli.options import written_as
+from perdure.cli.options import Bad, written_as
 from perdure.errors import ConfigError
 
 TYPE_CHECKING = False
@@ -51,10 +51,28 @@ class Lazy(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the names that are close to one that is unknown."""
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise Bad(f"no such command {args[0]!r}{_close_to(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The overview, from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+def _close_to(name: str) -> str:
+    """What may have been meant, in the words that click has for options."""
+    from difflib import get_close_matches
+
+    close = [repr(one) for one in sorted(get_close_matches(name, COMMANDS))]
+    if not close:
+        return ""
+    return f"; did you mean {close[0]}?" if len(close) == 1 else f"; did you mean one of: {', '.join(close)}?"
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:  # noqa: FBT001

@@ -69,7 +69,7 @@ class Screen:
         """Show the status line, where nothing else stands on its line."""
         if not self.live or self._at_start is False or text == self._shown or not self._in_foreground():
             return
-        fitting = text[: self._columns() - 1]
+        fitting = text[: self.width]
         lead = _ERASE if self._shown else self._new_line()
         self._write(lead + (f"{_DIM}{fitting}{_PLAIN}" if self.colour else fitting).encode())
         self._shown, self._at_start = text, True
@@ -100,6 +100,11 @@ class Screen:
             return b"\n"
         # As many blanks as reach the end of the line from its start: from anywhere else they end on the next
         return b" " * (self._columns() - 1) + b"\r\x1b[K"
+
+    @property
+    def width(self) -> int:
+        """The characters of a status line that are shown; the last column stays free."""
+        return self._columns() - 1
 
     def _columns(self) -> int:
         from perdure.cli.child.terminal import columns

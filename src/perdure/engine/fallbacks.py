@@ -64,9 +64,11 @@ def _ask(run: GuardedRun, fallback: Fallback | None, error: Exception) -> Any:
         if fallback.value is not UNSET:
             return fallback.value
         if fallback.function is not None:
+            # An integration passes more than the user's request, and says how much of it is shown.
+            args = run.args[: getattr(run.fn, "__perdure_shown__", None)]
             if _takes_error(fallback.function):
-                return fallback.function(error, *run.args, **run.kwargs)
-            return fallback.function(*run.args, **run.kwargs)
+                return fallback.function(error, *args, **run.kwargs)
+            return fallback.function(*args, **run.kwargs)
         if fallback.to is not None:
             return fallback.to.call(run.fn, *run.args, **run.kwargs)
         found = _recall(run, fallback.last_good or 0.0)

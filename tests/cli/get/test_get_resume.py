@@ -49,6 +49,20 @@ def test_attempts_that_get_further_are_counted_anew(get: Get, server: Files) -> 
     assert len(done.waits) == 8
 
 
+def test_a_count_that_begins_anew_is_said(get: Get, server: Files) -> None:
+    server.script = [Step(cut=1000), Step(cut=1000), Step(cut=1000), Step(status=503)]
+    done = get("--wait", "const:1s", "--json", server.url())
+    first, second, third, fourth, _ = done.err.splitlines()
+    assert first.startswith("perdure: attempt 1 of 4 failed: ")
+    assert first.endswith(" (1 kB came); next in 1 s")
+    for again in (second, third):
+        assert again.startswith("perdure: attempt 2 of 4 failed: ")
+        assert again.endswith(" (1 kB came); got further, counting anew; next in 1 s")
+    assert fourth.startswith("perdure: attempt 2 of 4 got HTTP 503 ")
+    assert fourth.endswith("; next in 1 s")
+    assert [one["attempt"] for one in done.report["attempts"]] == [1, 2, 3, 4, 5]
+
+
 def test_attempts_that_do_not_get_further_are_not(get: Get, server: Files) -> None:
     server.script = [Step(cut=1000)]
     server.always = Step(cut=0)

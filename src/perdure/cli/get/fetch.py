@@ -74,7 +74,8 @@ class Fetch:
         self._asking = Asking(request, sink, clients, self, end=self._end)
         self._mirrors = Mirrors(request.urls)
         self._round = 0
-        self._since = 0  # the round after which attempts are counted
+        self._since = 0  # the round after which attempts are counted,
+        self._counted_from = 0  # and were when the last round began
         self._received = 0
         self._resumed_from = self._high = sink.have
         self._carried: Failed | None = None
@@ -141,6 +142,7 @@ class Fetch:
             carried, self._carried = self._carried, None
             raise carried
         self._round += 1
+        self._counted_from = self._since
         failures: list[Failed] = []
         asked: set[Mirror] = set()
         while (mirror := self._mirrors.next(asked)) is not None:
@@ -211,7 +213,8 @@ class Fetch:
             self.attempts[-1].delay = event.delay
             self._tell(event.name, attempt=self.made, delay=event.delay, reason=event.reason)
             if self._untold is not None:
-                self._say(scheduled(self._request, self._untold, self._number(), event.delay))
+                anew = self._since != self._counted_from
+                self._say(scheduled(self._request, self._untold, self._number(), event.delay, anew=anew))
                 self._untold = None
         elif event.name == "retry.suppressed":
             self._refused = event.delay
@@ -227,14 +230,15 @@ class Fetch:
         try:
             while (left := end - time.monotonic()) > 0:
                 until = None if self._end is None else self._end - time.monotonic()
-                self._screen.draw(counting_down(self._number() + 1, self._request.allowed, left, until))
+                following = self._round + 1 - self._since
+                self._screen.draw(counting_down(following, self._request.allowed, left, until))
                 self._real_sleep(min(left, BLINK))
         finally:
             self._screen.erase()
 
     def _number(self) -> int:
-        """The number of the round, counted from the last one that brought the download forward."""
-        return self._round - self._since
+        """The number of the round, counted from the last one before it that brought the download forward."""
+        return self._round - self._counted_from
 
     # The end
 

@@ -74,6 +74,7 @@ OPTIONS: list[click.Parameter] = [
         f"If a URL has not begun to answer after so long ({HEDGE} where no duration is given), ask the next one "
         "too, and keep whichever is first.",
         LIMITS,
+        metavar="[DURATION]",
     ),
     option(
         "--policy",

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 __all__ = ["ended", "failed", "follows", "restarted", "scheduled", "size"]
 
 
-def scheduled(request: Request, attempt: Attempt, number: int, delay: float) -> str:
-    """Say that a round failed: "attempt 1 of 4 got HTTP 503 Service Unavailable after 20 ms; next in 400 ms"."""
+def scheduled(request: Request, attempt: Attempt, number: int, delay: float, *, anew: bool = False) -> str:
+    """Say that a round failed: "attempt 1 of 4 got HTTP 503 Service Unavailable after 20 ms; next in 400 ms".
+
+    ``anew``: it got further than those before, and is the first of the next count.
+    """
+    further = "got further, counting anew; " if anew else ""
     following = f"next in {human(delay)}" if delay else "next at once"
-    return f"perdure: {_event(request, attempt, number)}; {following}"
+    return f"perdure: {_event(request, attempt, number)}; {further}{following}"
 
 
 def failed(request: Request, attempt: Attempt, number: int) -> str:

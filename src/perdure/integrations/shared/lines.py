@@ -200,4 +200,5 @@ def _named(send: Callable[..., Any], name: str) -> Callable[..., Any]:
         return send
     twin = FunctionType(send.__code__, send.__globals__, name, send.__defaults__, send.__closure__)
     twin.__qualname__, twin.__module__ = name, ""
+    vars(twin)["__perdure_shown__"] = 1  # a fallback gets the request alone
     return twin
