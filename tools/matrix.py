@@ -31,7 +31,7 @@ LIMIT = 900
 CORES = threading.Semaphore(max(2, os.cpu_count() or 1))
 """Who tests holds one; two at least, since some tests wait for other processes."""
 
-ENGINE = ("tests/core", "tests/engine", "tests/dependency", "tests/testing", "tests/cases")
+ENGINE = ("tests/core", "tests/engine", "tests/dependency", "tests/testing")
 """What may differ between Pythons in small things; the tables and the command line do not."""
 
 NIQUESTS = ("tests/niquests", "tests/integration/test_clients.py", "tests/integration/test_clients_keyed.py")

@@ -163,7 +163,7 @@ def test_b109_what_can_be_sent_once_is(client: str, kind: str, make: Any) -> Non
         answered, lost = play(client, make(), *asks).ends
     assert [request.body for request in server.requests] == [PART, PART]
     assert (answered.status, answered.body) == (429, b"busy")
-    assert "already started" in " ".join(lost.__notes__)
+    assert "can be used only once" in " ".join(lost.__notes__)
 
 
 @clients(*FILE_CLIENTS)

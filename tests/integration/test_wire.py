@@ -7,14 +7,11 @@ import socket
 import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.integration import wire
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GET = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
 PATIENCE = 10
@@ -266,38 +263,3 @@ def test_a_server_closes_while_a_client_leaves_its_handshake_unfinished() -> Non
             pass
     with silent:
         assert read_all(silent) == b""
-
-
-# -- ASGI ----------------------------------------------------------------------------------------------
-
-
-async def echo(scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-        return
-    body = (await receive())["body"]
-    await send(
-        {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"%d" % len(body))]}
-    )
-    await send({"type": "http.response.body", "body": body})
-
-
-def test_an_asgi_application_runs_in_a_thread() -> None:
-    with wire.asgi(echo) as running:
-        connection = http.client.HTTPConnection(running.host, running.port, timeout=PATIENCE)
-        assert fetch(connection, "POST", body=b"abc") == (201, b"abc")
-        connection.close()
-        assert running.url == f"http://127.0.0.1:{running.port}"
-    assert not [thread for thread in threading.enumerate() if thread.name == "asgi"]
-
-
-async def broken(scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
-    await receive()
-    await send({"type": "lifespan.startup.failed"})
-
-
-def test_an_asgi_application_that_does_not_start_says_so() -> None:
-    with pytest.raises(AssertionError, match="did not start"), wire.asgi(broken):
-        pass
