@@ -34,7 +34,9 @@ class AsyncBase(Common):
         self._wrapped = wrap
         inner, looks, reads = wrap.handle_async_request, options.looks, options.whole
 
-        async def quick(request: Any) -> Any:
+        async def quick(request: Any, fields: list[Any] | None = None) -> Any:
+            if fields is not None and request.headers._list != fields:
+                request.headers._list[:] = fields
             response = await inner(request)
             if reads or WHOLE in request.extensions:
                 await self._read(response)
@@ -68,7 +70,7 @@ class AsyncBase(Common):
         ):
             return await self._handle(request)
         try:
-            return await quick(request)
+            return await (quick(request) if self._is_own else quick(request, request.headers._list.copy()))
         except FaultyResponse as faulty:
             failed = faulty
         return self._ended(failed, request, self._lines.options)

@@ -63,6 +63,7 @@ class Common:
     _seen: Any
     _wrapped: Any
     _is_own: bool
+    _renews: bool
     _quick: dict[tuple[str, str, int | None], Callable[..., Any]]
     _bytes: type
 
@@ -77,8 +78,9 @@ class Common:
         self._httpx = library
         self._bytes = library.ByteStream
         self._lines = Lines(policy, options, quick, full, library.Response)
-        # Another's transport may change the request, and each attempt begins with it as it was.
+        # Another's transport may change the headers, and each attempt begins with them as they were.
         self._is_own = type(self._wrapped).__module__.partition(".")[0] == library.__name__
+        self._renews = hasattr(library.Headers(), "_list")
         self._guard = self._lines.guard or _NoGuard
         # The lines of requests that asked for nothing special, while the dependency has the values it had then.
         self._seen, self._quick = self._guard.settings, {}
@@ -90,7 +92,7 @@ class Common:
         if self._seen is not self._guard.settings:
             self._seen, self._quick = self._guard.settings, {}
         if (
-            not self._is_own
+            not (self._is_own or self._renews)
             or self._guard.fallback is not None
             or lines.is_timed
             or options.adds
@@ -200,7 +202,9 @@ class Base(Common):
         self._wrapped = wrap
         inner, looks, reads = wrap.handle_request, options.looks, options.whole
 
-        def quick(request: Any) -> Any:
+        def quick(request: Any, fields: list[Any] | None = None) -> Any:
+            if fields is not None and request.headers._list != fields:
+                request.headers._list[:] = fields
             response = inner(request)
             if reads or WHOLE in request.extensions:
                 self._read(response)
@@ -234,7 +238,7 @@ class Base(Common):
         ):
             return self._handle(request)
         try:
-            return quick(request)
+            return quick(request) if self._is_own else quick(request, request.headers._list.copy())
         except FaultyResponse as faulty:
             failed = faulty
         return self._ended(failed, request, self._lines.options)
