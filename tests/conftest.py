@@ -31,6 +31,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 # The newest Python's environment has every client library, the others have those of HTTP. A test file that imports
 # one which is not there is left out, in one visible line; where all should be there, that is an error.
 IMPORT = re.compile(r"^(?:import|from) ([A-Za-z_][\w.]*)(?: import ([\w, ]+))?", re.MULTILINE)
+# It takes the place of urllib3, so what is about it runs in an environment of its own.
+ELSEWHERE = {"niquests", "jh2"}
 left_out: dict[str, set[str]] = defaultdict(set)
 
 
@@ -71,9 +73,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         files = {name for names in left_out.values() for name in names}
         what = ", ".join(sorted(left_out))
         terminalreporter.write_line(f"not installed, {len(files)} test files left out: {what}", yellow=True)
+    if _should_be_there():
+        terminalreporter.write_line(f"should be installed here: {', '.join(_should_be_there())}", red=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail where the environment should have had every library."""
-    if left_out and os.environ.get("PERDURE_TEST_CLIENTS") == "all":
+    if _should_be_there():
         session.exitstatus = 1
+
+
+def _should_be_there() -> list[str]:
+    everything = os.environ.get("PERDURE_TEST_CLIENTS") == "all"
+    return sorted(set(left_out) - ELSEWHERE) if everything else []
