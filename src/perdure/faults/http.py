@@ -181,6 +181,8 @@ def _http_error(exc: Any) -> Fault:
 def _url_error(exc: Any) -> Fault | None:
     """An exception as reason is the failure itself; a text says little, so the cause is asked first."""
     reason = exc.reason
+    if reason is exc:  # it would be asked for ever
+        return _BAD_URL
     if isinstance(reason, BaseException):
         return known_fault(reason)
     if isinstance(reason, str) and "timed out" in reason:
