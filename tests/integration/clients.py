@@ -46,13 +46,13 @@ class Client:
     """A client library in one colour."""
 
     name = ""
-    library = ""
+    package = ""
     is_async = False
     status_error: str = "HTTPStatusError"
     follows_redirects = True
 
     def load(self) -> Any:
-        return importlib.import_module(self.library)
+        return importlib.import_module(self.package)
 
     @contextmanager
     def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
@@ -65,12 +65,12 @@ class Client:
 
 class HttpxSync(Client):
     def __init__(self, library: str) -> None:
-        self.name = self.library = library
+        self.name = self.package = library
 
     @contextmanager
     def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
         httpx = self.load()
-        integration = importlib.import_module(f"perdure.integrations.{self.library}")
+        integration = importlib.import_module(f"perdure.integrations.{self.package}")
         inner = httpx.HTTPTransport(limits=httpx.Limits(max_connections=pool))
         transport = integration.Transport(policy, inner, **options)
         with httpx.Client(transport=transport, timeout=timeout, follow_redirects=True) as client:
@@ -89,13 +89,13 @@ class HttpxAsync(Client):
     is_async = True
 
     def __init__(self, library: str, loop: str) -> None:
-        self.library, self.loop = library, loop
+        self.package, self.loop = library, loop
         self.name = f"{library}-{loop}"
 
     @contextmanager
     def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
         httpx = self.load()
-        integration = importlib.import_module(f"perdure.integrations.{self.library}")
+        integration = importlib.import_module(f"perdure.integrations.{self.package}")
         run: Any = asyncio.run if self.loop == "asyncio" else lambda made: trio.run(lambda: made)
 
         async def one(
@@ -130,12 +130,12 @@ class Requests(Client):
     status_error = "HTTPError"
 
     def __init__(self, library: str) -> None:
-        self.name = self.library = library
+        self.name = self.package = library
 
     @contextmanager
     def open(self, policy: Any, *, timeout: float = 5, pool: int = 10, **options: Any) -> Iterator[Session]:
         requests = self.load()
-        integration = importlib.import_module(f"perdure.integrations.{self.library}")
+        integration = importlib.import_module(f"perdure.integrations.{self.package}")
         inner = requests.adapters.HTTPAdapter(pool_maxsize=pool, pool_block=True)
         with requests.Session() as session:
             session.trust_env = False
@@ -155,7 +155,7 @@ class Requests(Client):
 
 
 class Urllib3(Client):
-    name = library = "urllib3"
+    name = package = "urllib3"
 
     def load(self) -> Any:
         urllib3 = importlib.import_module("urllib3")
@@ -188,7 +188,7 @@ class Niquests(Requests):
 
 
 class NiquestsAsync(Client):
-    name, library = "niquests-asyncio", "niquests"
+    name, package = "niquests-asyncio", "niquests"
     is_async = True
     status_error = "HTTPError"
 
@@ -217,7 +217,7 @@ class NiquestsAsync(Client):
 
 
 class Aiohttp(Client):
-    name = library = "aiohttp"
+    name = package = "aiohttp"
     is_async = True
     status_error = "ClientResponseError"
 
@@ -322,6 +322,6 @@ def each(*, only: Callable[[Client], bool] = lambda _: True) -> Any:
             with suppress(ImportError):
                 client.load()
                 missing = False
-            marks = [pytest.mark.skip(reason=f"{client.library} is not installed")] if missing else []
+            marks = [pytest.mark.skip(reason=f"{client.package} is not installed")] if missing else []
             made.append(pytest.param(client, id=client.name, marks=marks))
     return pytest.mark.parametrize("client", made)

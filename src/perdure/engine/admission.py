@@ -74,7 +74,7 @@ def _wait_for_rate(run: GuardedRun, longest: float) -> Generator[Pause, None, Re
             return _not_now(run)
         try:
             yield queueing.Pause(wait)
-        except BaseException:
+        except BaseException:  # also a cancellation: the slot goes back, whatever ends the wait
             limiting.unreserve(state, clock.monotonic(), now + wait)
             raise
         refusal = _not_now(run)

@@ -99,7 +99,7 @@ class Database:
         db = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(db)
-        except BaseException:
+        except BaseException:  # also an interrupt: nobody else would close it
             db.close()
             raise
         self._opened = db

@@ -73,7 +73,7 @@ class Middleware:
                 lambda: self._lines.send(exchange, request.method, origin, safety),
                 lambda faulty: _ended(faulty, exchange.options),
             )
-        except Exception as error:
+        except Exception as error:  # of whatever kind: the policy has had its say on this call
             before.error = error
             raise
 

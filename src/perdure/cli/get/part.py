@@ -73,7 +73,7 @@ class Part:
             self.known, self.of = self._read_note() if self.have else (NOTHING, "")
             if not resume or not self.of or self.have > (self.known.length or self.have):
                 self.restart(NOTHING, "")
-        except BaseException:
+        except BaseException:  # also an interrupt: nobody else knows the descriptor
             os.close(self._fd)
             raise
 

@@ -119,7 +119,7 @@ class Exchange:
             response = send()
         except FaultyResponse as faulty:
             failed = faulty
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt: the key has to be told how the call ended
             if self.claim is not None:
                 self.lost()
                 self.claim.unknown() if self._was_sent(error) else self.claim.failed()
@@ -136,7 +136,7 @@ class Exchange:
             response = await send()
         except FaultyResponse as faulty:
             failed = faulty
-        except Exception as error:
+        except Exception as error:  # of whatever kind: the key has to be told how the call ended
             if self.claim is not None:
                 self.lost()
                 await (self.claim.aunknown() if self._was_sent(error) else self.claim.afailed())
